@@ -1,0 +1,46 @@
+# `make` lists the commands; every one of them sets up what it needs in .venv.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+COMPILE := $(BIN)/uv pip compile --quiet --generate-hashes --universal --python-version 3.11 \
+  --no-emit-index-url --no-emit-find-links --custom-compile-command "make lock"
+
+.PHONY: help setup demo test check docs tools lock
+help:  ## list the commands
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup: $(VENV)/.ready  ## install everything into .venv
+
+demo: $(VENV)/.ready  ## start NATS, a simulated vCenter and a worker, and run the main job
+	$(BIN)/vsphere-functions demo
+
+test: $(VENV)/.ready  ## run the tests with coverage
+	$(BIN)/python -m vsphere_functions.local.tools vcsim govc
+	$(BIN)/pytest --cov --cov-report=term:skip-covered --cov-fail-under=90
+
+check: $(VENV)/.ready  ## format, lint, types, layers, generated files
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy events functions tests
+	$(BIN)/lint-imports
+	$(BIN)/python -m vsphere_functions.cli.docs --check
+
+docs: $(VENV)/.ready  ## write the generated documents anew
+	$(BIN)/python -m vsphere_functions.cli.docs
+
+tools: $(VENV)/.ready  ## build the nats CLI and govc into .venv/bin
+	$(BIN)/python -m vsphere_functions.local.tools --into $(BIN) natscli govc
+
+lock: $(VENV)/.ready  ## resolve the requirements anew (needs the package index)
+	$(COMPILE) --upgrade pyproject.toml --extra local --group dev -o requirements/dev.txt
+	$(COMPILE) --upgrade pyproject.toml -o requirements/runtime.txt
+	$(COMPILE) --upgrade --group pyproject.toml:go -o requirements/go.txt
+	$(COMPILE) --upgrade requirements/uv.in -o requirements/uv.txt
+
+$(VENV)/.ready: requirements/dev.txt requirements/uv.txt pyproject.toml
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed: make PYTHON=python3.11 ...")'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/uv.txt
+	$(BIN)/uv pip sync --quiet --compile-bytecode --require-hashes requirements/dev.txt
+	$(BIN)/uv pip install --quiet --no-deps --no-build-isolation -e .
+	touch $@

@@ -1,0 +1,1 @@
+"""The contract of vsphere-functions: events, models, codes. No I/O."""

@@ -1,0 +1,1 @@
+"""Bootstrap data for guests: pure, bytes in, bytes out."""

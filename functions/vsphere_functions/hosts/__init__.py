@@ -1,0 +1,1 @@
+"""The two ends a request comes in by: NATS JetStream and HTTP."""

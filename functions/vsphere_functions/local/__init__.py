@@ -1,0 +1,1 @@
+"""The embedded stack: a NATS server and a simulated vCenter on loopback."""

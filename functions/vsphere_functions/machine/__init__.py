@@ -1,0 +1,1 @@
+"""Machine functions, one file each."""

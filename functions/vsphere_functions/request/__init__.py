@@ -1,0 +1,1 @@
+"""Functions about requests themselves, one file each."""

@@ -1,0 +1,1 @@
+"""What every host shares: catalogue, drive, dispatch, delivery, operations, settings."""

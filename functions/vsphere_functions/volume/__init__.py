@@ -1,0 +1,1 @@
+"""Volume functions, one file each."""

@@ -1,0 +1,1 @@
+"""The vSphere gateway: the only place that knows pyVmomi."""
