@@ -1,0 +1,45 @@
+"""What a function is given beside its request."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Protocol
+
+from vsphere_functions.vsphere.fence import Fence, Unfenced
+from vsphere_functions.vsphere.sessions import Credentials, Sessions
+from vsphere_functions.vsphere.vcenter import VCenter
+
+
+class Unfinished(Protocol):
+    """What the operation records know that the inventory does not show yet."""
+
+    def creating(self, owner: str) -> frozenset[str]:
+        """Return the names of the owner's machines whose create has begun and not ended."""
+
+
+class NothingUnfinished:
+    """The records of a process that keeps none."""
+
+    def creating(self, owner: str) -> frozenset[str]:  # noqa: ARG002 - the protocol's signature
+        """Return no name."""
+        return frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """Made anew for each request from what the process holds once.
+
+    `label` names the configured vCenter; `credentials` are those the request names (secretRef, inline secrets),
+    or None for the configured ones.
+    """
+
+    label: str
+    sessions: Sessions
+    credentials: Credentials | None = None
+    fence: Fence = field(default_factory=Unfenced)
+    unfinished: Unfinished = field(default_factory=NothingUnfinished)
+    clock: Callable[[], datetime] = lambda: datetime.now(UTC)
+
+    def vcenter(self) -> VCenter:
+        """Return the request's vCenter; Unavailable or Unauthenticated when it cannot be had."""
+        return VCenter(self.label, self.sessions.get(self.label, self.credentials), self.fence)
