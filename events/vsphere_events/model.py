@@ -1,0 +1,182 @@
+"""The base of every model on the wire, and what a validation error says to a caller."""
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any, ClassVar, Self
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ModelWrapValidatorHandler,
+    ValidationError,
+    model_validator,
+)
+from pydantic.alias_generators import to_camel
+from pydantic_core import InitErrorDetails, PydanticCustomError
+
+from vsphere_events.code import Code
+from vsphere_events.error import CallError, Detail
+
+UNIMPLEMENTED = "unimplemented"
+"""The type of a pydantic error that says a field is known but not built yet."""
+
+_SPELLINGS = {
+    "capacity_kb": "capacityKB",
+    "provider_id": "providerID",
+    "pv_spec_list": "pvSpecList",
+    "template_vm": "templateVM",
+    "volume_ids": "volumeIDs",
+    "vsphere_insecure_ssl": "vsphereInsecureSSL",
+    "wait_for_ip": "waitForIP",
+}
+_WORDS = {
+    "missing": "is required",
+    "extra_forbidden": "unknown field",
+    "model_type": "should be an object",
+    "dict_type": "should be an object",
+    "tuple_type": "should be a list",
+}
+
+
+_NULLS = frozenset({"provider_id", "last_known_state", "next_page_token"})
+
+
+def wire_name(name: str) -> str:
+    """Spell a field as it stands in events: `provider_id` is `providerID`, `num_cpus` is `numCpus`."""
+    return _SPELLINGS.get(name) or to_camel(name)
+
+
+class Model(BaseModel):
+    """Frozen data with camelCase names on the wire; unknown fields are refused, inputs are never shown."""
+
+    model_config = ConfigDict(
+        alias_generator=wire_name,
+        extra="forbid",
+        frozen=True,
+        hide_input_in_errors=True,
+        populate_by_name=True,
+    )
+    kept_null: ClassVar[frozenset[str]] = frozenset()
+
+    @classmethod
+    def across(cls, given: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+        """Yield (field, reason) for what is wrong between fields; `given` holds raw values by Python name."""
+        del given
+        yield from ()
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _everything_at_once(cls, data: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
+        """Report the fields' own violations and those between fields together."""
+        found: list[InitErrorDetails] = []
+        made = None
+        try:
+            made = handler(data)
+        except ValidationError as error:
+            found += [_again(one) for one in error.errors(include_url=False, include_input=False)]
+        if isinstance(data, Mapping):
+            given = {name: data.get(wire_name(name), data.get(name)) for name in cls.model_fields}
+            found += [_violation((wire_name(name),), reason) for name, reason in cls.across(given)]
+        if made is None or found:
+            raise ValidationError.from_exception_data(cls.__name__, found, hide_input=True)
+        return made
+
+    @classmethod
+    def parse(cls, data: object) -> Self:
+        """Validate JSON data in the wire's spelling; InvalidArgument with every violation at once.
+
+        Unimplemented, naming the fields, when nothing else is wrong than fields that are not built yet.
+        """
+        try:
+            return cls.model_validate(data, by_alias=True, by_name=False)
+        except ValidationError as error:
+            raise refusal(error) from None
+
+    def wire(self) -> dict[str, Any]:
+        """Render as JSON data: what is absent is left out, or null for `kept_null`; secrets are masked."""
+        data = self.model_dump(mode="json", by_alias=True, exclude_none=True)
+        return data | {name: None for name in map(wire_name, sorted(self.kept_null)) if name not in data}
+
+
+class Result(Model):
+    """What a function answers; `providerID`, `lastKnownState`, `nextPageToken` are null, never absent."""
+
+    @classmethod
+    def __pydantic_init_subclass__(cls, **kwargs: Any) -> None:
+        super().__pydantic_init_subclass__(**kwargs)
+        cls.kept_null = _NULLS & cls.model_fields.keys()
+
+
+def violations(error: ValidationError) -> tuple[Detail, ...]:
+    """List every violation with its dotted path in the wire's spelling, never with the input."""
+    return tuple(
+        Detail(reason=_reason(one["type"], one["msg"]), field=_path(one["loc"]))
+        for one in error.errors(include_url=False, include_context=False, include_input=False)
+    )
+
+
+def refusal(error: ValidationError) -> CallError:
+    """Turn a validation error into InvalidArgument, or Unimplemented when only unbuilt fields are named."""
+    details = violations(error)
+    if all(one["type"] == UNIMPLEMENTED for one in error.errors(include_url=False)):
+        named = ", ".join(detail.field or "" for detail in details)
+        return CallError(Code.UNIMPLEMENTED, f"not built yet: {named}; nothing was changed", details=details)
+    return problems(details)
+
+
+def problems(details: tuple[Detail, ...]) -> CallError:
+    """Make the InvalidArgument that lists all violations of a request."""
+    count = "1 problem" if len(details) == 1 else f"{len(details)} problems"
+    return CallError(Code.INVALID_ARGUMENT, f"{count} with the request; nothing was changed", details=details)
+
+
+def _path(loc: tuple[int | str, ...]) -> str | None:
+    # pydantic marks a refused key of an object; the key itself stands before the mark.
+    return ".".join(str(part) for part in loc if part != "[key]")[:200] or None
+
+
+def _again(one: Any) -> InitErrorDetails:
+    return _violation(one["loc"], _reason(one["type"], one["msg"]), one["type"])
+
+
+def _violation(loc: tuple[int | str, ...], reason: str, kind: str = "value_error") -> InitErrorDetails:
+    return InitErrorDetails(
+        type=PydanticCustomError(kind, "{reason}", {"reason": reason}),
+        loc=loc,
+        input=None,
+    )
+
+
+def _reason(kind: str, message: str) -> str:
+    return _WORDS.get(kind) or message.removeprefix("Value error, ").replace("Input should be", "should be")
+
+
+def plain(text: str) -> str:
+    """Refuse control characters and spaces at the ends: what no name in an inventory should have."""
+    if text != text.strip():
+        raise ValueError("starts or ends with white space")
+    if not text.isprintable() and re.search(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]", text):
+        raise ValueError("has a control character")
+    return text
+
+
+def xml_text(text: str) -> str:
+    """Refuse characters that XML 1.0, and so the vSphere API, cannot carry."""
+    if re.search(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]", text):
+        raise ValueError("has a character that XML cannot carry")
+    return text
+
+
+def _empty_is_absent(value: object) -> object:
+    return None if value == "" else value
+
+
+Int = Annotated[int, Field(strict=True)]
+Bool = Annotated[bool, Field(strict=True)]
+Name = Annotated[str, Field(min_length=1, max_length=1024), AfterValidator(plain)]
+OptionalName = Annotated[Name | None, BeforeValidator(_empty_is_absent)]
+Text = Annotated[str, AfterValidator(xml_text)]
+State = Annotated[str, Field(max_length=65536)]
