@@ -30,8 +30,8 @@ CORE = ("id", "source", "type", "subject", "time", "datacontenttype", "dataschem
 
 _RESERVED = frozenset({*CORE, "specversion", "data"})
 _NAME = re.compile(r"[a-z0-9]+", re.ASCII)
-_UNFIT = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff\ufdd0-\ufdef]|[\ufffe\uffff]")
-_MEDIA = re.compile(r"[\w!#$&^.+-]+/[\w!#$&^.+-]+[ \t]*(;[\x20-\x7e]*)?", re.ASCII)
+_UNFIT = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff\ufdd0-\ufdef]")
+_MEDIA = re.compile(r"[\w!#$&^.+-]+/[\w!#$&^.+-]+( *;([\x20-\x7e]*[\x21-\x7e])?)?", re.ASCII)
 _JSON_MEDIA = re.compile(r"[^/]+/([^/]+\+)?json", re.IGNORECASE)
 _TIME = re.compile(
     r"(\d{4}-\d\d-\d\d)[Tt](\d\d:\d\d:)(\d\d)(\.\d+)?([Zz]|[+-](?:[01]\d|2[0-3]):[0-5]\d)", re.ASCII
@@ -43,7 +43,8 @@ class CloudEvent:
     """An event; InvalidArgument, naming the attribute but never its value, when it breaks the rules.
 
     `data` is a JSON value when `datacontenttype` is JSON, else bytes. Where `datacontenttype` is
-    left out it is filled in: `application/json` for a JSON value, `application/octet-stream` for bytes.
+    left out it is filled in: `application/json` for a JSON value, `application/octet-stream` for bytes. Empty
+    bytes are no data: a binary message cannot tell the two apart.
     """
 
     id: str
@@ -61,6 +62,8 @@ class CloudEvent:
             _check_core(name, getattr(self, name), required=name in {"id", "source", "type"})
         for name, value in self.extensions.items():
             _check_extension(name, value)
+        if self.data == b"":
+            object.__setattr__(self, "data", NO_DATA)
         if self.datacontenttype is None and self.data is not NO_DATA:
             implied = OCTETS if isinstance(self.data, bytes) else JSON
             object.__setattr__(self, "datacontenttype", implied)
@@ -99,6 +102,11 @@ def canonical(value: Attribute) -> str:
     return str(value)
 
 
+def fits(value: object) -> bool:
+    """Tell whether a value can be an attribute's text."""
+    return isinstance(value, str) and bool(value) and not _unfit(value)
+
+
 def is_json(media_type: str | None) -> bool:
     """Tell whether a media type is JSON: `*/json` or `*/*+json`, in any case, whatever its parameters."""
     return bool(_JSON_MEDIA.fullmatch((media_type or "").partition(";")[0].strip()))
@@ -123,7 +131,7 @@ def _check_core(name: str, value: object, *, required: bool) -> None:
     if value is None and not required:
         return
     if not isinstance(value, str) or not value:
-        raise refused(f"{name} is missing or empty" if value in {None, ""} else f"{name} should be a string")
+        raise refused(f"{name} should be a string" if value else f"{name} is missing or empty")
     _check_text(name, value)
     if name in {"source", "dataschema"} and re.search(r"\s", value):
         raise refused(f"{name} should be a URI")
@@ -145,10 +153,13 @@ def _check_extension(name: object, value: object) -> None:
 
 
 def _check_text(name: str, value: str) -> None:
-    if _UNFIT.search(value):
-        raise refused(f"{name[:40]} has a control character")
-    if any(ord(char) & 0xFFFE == 0xFFFE for char in value):
-        raise refused(f"{name[:40]} has a character that is none")
+    if _unfit(value):
+        raise refused(f"{name[:40]} has a control character, or one that is no character")
+
+
+def _unfit(value: str) -> bool:
+    """Look for control characters, lone surrogates and the two noncharacters that end each plane."""
+    return bool(_UNFIT.search(value)) or any(ord(char) & 0xFFFE == 0xFFFE for char in value)
 
 
 def _check_time(value: str) -> None:

@@ -7,7 +7,6 @@ from typing import Annotated, Any, ClassVar, Self
 from pydantic import (
     AfterValidator,
     BaseModel,
-    BeforeValidator,
     ConfigDict,
     Field,
     ModelWrapValidatorHandler,
@@ -170,13 +169,13 @@ def xml_text(text: str) -> str:
     return text
 
 
-def _empty_is_absent(value: object) -> object:
-    return None if value == "" else value
+def _empty_is_absent(text: str | None) -> str | None:
+    return plain(text) if text else None
 
 
 Int = Annotated[int, Field(strict=True)]
 Bool = Annotated[bool, Field(strict=True)]
 Name = Annotated[str, Field(min_length=1, max_length=1024), AfterValidator(plain)]
-OptionalName = Annotated[Name | None, BeforeValidator(_empty_is_absent)]
+OptionalName = Annotated[str | None, Field(max_length=1024), AfterValidator(_empty_is_absent)]
 Text = Annotated[str, AfterValidator(xml_text)]
 State = Annotated[str, Field(max_length=65536)]

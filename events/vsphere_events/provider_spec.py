@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, BeforeValidator, Field, field_validator
+from pydantic import AfterValidator, Field, field_validator
 from pydantic_core import PydanticCustomError
 
 from vsphere_events.error import CallError
@@ -28,18 +28,18 @@ UNBUILT = (
 _OURS = ("vspherefunctions.", "guestinfo.userdata", "guestinfo.metadata")
 
 
-def _zero_is_absent(value: object) -> object:
-    return None if value == 0 and not isinstance(value, bool) else value
+def _zero_is_absent(number: int | None) -> int | None:
+    return number or None
 
 
-def _whole_pages(mib: int) -> int:
-    if mib % 4:
+def _whole_pages(mib: int | None) -> int | None:
+    if mib and mib % 4:
         raise ValueError("should be a multiple of 4 MiB")
-    return mib
+    return mib or None
 
 
-def _region(region: str) -> str:
-    if "/" in region or any(char.isspace() for char in region):
+def _region(region: str | None) -> str | None:
+    if region and ("/" in region or any(char.isspace() for char in region)):
         raise ValueError("has a slash or white space, which a providerID cannot carry")
     return region
 
@@ -54,7 +54,7 @@ def _extra_key(key: str) -> str:
 class SystemDisk(Model):
     """The first disk; `size` in GiB, not smaller than the template's (0: the template's size)."""
 
-    size: Annotated[Annotated[Int, Field(ge=1, le=63488)] | None, BeforeValidator(_zero_is_absent)] = None
+    size: Annotated[Int | None, Field(ge=0, le=63488), AfterValidator(_zero_is_absent)] = None
 
 
 class VApp(Model):
@@ -88,7 +88,7 @@ class ProviderSpec(Model):
     """
 
     tags: dict[Name, Text]
-    region: Annotated[OptionalName, AfterValidator(lambda one: one and _region(one))] = None
+    region: Annotated[OptionalName, AfterValidator(_region)] = None
     datacenter: OptionalName = None
     datastore_cluster: OptionalName = None
     datastore: OptionalName = None
@@ -96,11 +96,8 @@ class ProviderSpec(Model):
     resource_pool: OptionalName = None
     host_system: OptionalName = None
     folder: OptionalName = None
-    num_cpus: Annotated[Annotated[Int, Field(ge=1, le=768)] | None, BeforeValidator(_zero_is_absent)] = None
-    memory: Annotated[
-        Annotated[Int, Field(ge=4, le=25165824), AfterValidator(_whole_pages)] | None,
-        BeforeValidator(_zero_is_absent),
-    ] = None
+    num_cpus: Annotated[Int | None, Field(ge=0, le=768), AfterValidator(_zero_is_absent)] = None
+    memory: Annotated[Int | None, Field(ge=0, le=25165824), AfterValidator(_whole_pages)] = None
     memory_reservation_locked_to_max: Bool | None = None
     system_disk: SystemDisk | None = None
     extra_config: dict[Annotated[Name, AfterValidator(_extra_key)], Text] = Field(default_factory=dict)

@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import Annotated, Any, Literal, Self
 from uuid import UUID, uuid5
 
-from pydantic import AfterValidator, BeforeValidator, Field, JsonValue
+from pydantic import AfterValidator, BeforeValidator, Field, JsonValue, WithJsonSchema
 
 from vsphere_events import json_text
 from vsphere_events.code import Code
@@ -26,6 +26,7 @@ _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}", re.ASCII)
 _TAIL = re.compile(r"-(flat|delta|sesparse|ctk|rdm|rdmp|digest|[0-9]{6})$", re.ASCII)  # vSphere's own files
 _STORE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,62}", re.ASCII)
 _LINK = re.compile(r"vsphere-volume://([a-z0-9][a-z0-9-]{0,62})/([^/]+)(?:/([^/]+))?", re.ASCII)
+_PV_SPECS = {"anyOf": [{"type": "array", "items": {"type": ["object", "null"]}}, {"type": "string"}]}
 _LARGEST = 62 * 1024**3  # KiB: vSphere's largest virtual disk, 62 TiB
 
 
@@ -116,6 +117,17 @@ def store_name(vcenter: str, store: str) -> str:
     if link and link[1] != vcenter:
         raise CallError(Code.INVALID_ARGUMENT, f"vCenter {link[1]} is not this request's, {vcenter}")
     return link[2] if link else store
+
+
+def subject_of(given: Mapping[str, Any], link: object = None) -> str | None:
+    """Name the volume that request data, checked or not, is about: `<store>/<id>`; a selfLink comes first."""
+    found = _LINK.fullmatch(str(link or given.get("selfLink")))
+    if found and found[3]:
+        return str(VolumeKey(found[2], found[3]))
+    store, volume_id = given.get("store") or "default", given.get("id")
+    if isinstance(store, str) and isinstance(volume_id, str):
+        return str(VolumeKey(store.rpartition("/")[2], volume_id))
+    return None
 
 
 def anonymous_id(source: str, event_id: str) -> str:
@@ -282,7 +294,9 @@ class CopyVolumeResult(VolumeResult):
 class GetVolumeIdsRequest(Model):
     """Name the vSphere volumes behind PV specs, given as a list or as its JSON text; needs no session."""
 
-    pv_spec_list: Annotated[tuple[dict[str, JsonValue] | None, ...], BeforeValidator(_pv_specs)]
+    pv_spec_list: Annotated[
+        tuple[dict[str, JsonValue] | None, ...], BeforeValidator(_pv_specs), WithJsonSchema(_PV_SPECS)
+    ]
 
 
 class GetVolumeIdsResult(Result):
