@@ -1,0 +1,267 @@
+"""The one door to a vCenter: one session, shared by all threads, through which every call and every read goes."""
+
+import random
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from pyVmomi.VmomiSupport import GuessWsdlType
+
+from vsphere_events.code import Code
+from vsphere_events.error import CallError
+from vsphere_functions.vsphere import reader
+from vsphere_functions.vsphere.calls import Method, newest_version, reference
+from vsphere_functions.vsphere.faults import Fault, NoAnswer, as_call_error, unavailable
+from vsphere_functions.vsphere.plain import value
+from vsphere_functions.vsphere.reader import Row
+from vsphere_functions.vsphere.ref import Ref
+from vsphere_functions.vsphere.tasks import TaskWatcher, Watched
+from vsphere_functions.vsphere.transport import Answer, Endpoint, Transport
+
+T = TypeVar("T")
+
+SERVICE = Ref("ServiceInstance", "ServiceInstance")
+TRIES = 3
+LOCKOUT = 60.0
+"""Seconds without a second try after vCenter refused the password: accounts are locked after a few."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Service:
+    """What a vCenter says about itself before any login: the version to speak and its service content."""
+
+    version: str
+    action: str
+    content: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Login:
+    """One login; compared by identity, so that a thread knows whether the session it lost is still the current one."""
+
+    cookie: str = field(repr=False)
+
+
+class Session:
+    """A vCenter session that is opened at first use, renewed when it is lost, and closed by `close`.
+
+    Errors are CallErrors; `fault_of`, `fault_name` and `outcome_unknown` (faults) tell more.
+    """
+
+    def __init__(
+        self, endpoint: Endpoint, user: str, password: str, *, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._transport = Transport(endpoint, clock)
+        self._user, self._password = user, password
+        self._clock = clock
+        self._lock = threading.RLock()
+        self._closed = False
+        self._service: _Service | None = None
+        self._login: _Login | None = None
+        self._refused: tuple[float, Fault] | None = None
+        self._attempts = 0
+        self._lost: NoAnswer | None = None
+        self._kept: dict[type, Any] = {}
+        self._watcher = TaskWatcher(self.read)
+
+    @property
+    def content(self) -> Mapping[str, Any]:
+        """The service content, read once: `content["searchIndex"]` is a Ref."""
+        return self._attempt(lambda _: self._known(), repeatable=True).content
+
+    @property
+    def instance_uuid(self) -> str:
+        """The vCenter's own instance uuid; task and object ids mean something only within it."""
+        return str(self.content["about"]["instanceUuid"])
+
+    @property
+    def api_version(self) -> str:
+        """The API version that the vCenter says it has, such as `8.0.3.0`."""
+        return str(self.content["about"]["apiVersion"])
+
+    def kept(self, kind: type[T]) -> T:
+        """Return the session's one object of the type, made at first use: caches that live as long as it does."""
+        with self._lock:
+            if kind not in self._kept:
+                self._kept[kind] = kind()
+            made: T = self._kept[kind]
+            return made
+
+    def call(
+        self, ref: Ref, method: str, /, *, step: str | None = None, repeatable: bool = False, **arguments: Any
+    ) -> Any:
+        """Call a method by its wire name, arguments by pyVmomi's parameter names; Refs in and out.
+
+        A repeatable call is sent again when no answer came; another one never, and then raises Unavailable of which
+        `outcome_unknown` is true. Faults become codes as those of `step`.
+        """
+        asked = Method(method, arguments)
+        return self._attempt(
+            lambda login: asked.result(self._post(asked.request(ref, self._known().version), login)),
+            repeatable=repeatable,
+            step=step,
+            doing=method,
+        )
+
+    def read(self, refs: Iterable[Ref], paths: Mapping[str, Sequence[str]]) -> dict[Ref, Row]:
+        """Read properties by type; an object that is gone is left out, an unset property is absent from its row.
+
+        PermissionDenied names the property: what may not be seen is never taken for absent.
+        """
+        wanted = list(dict.fromkeys(refs))
+        if not wanted:
+            return {}
+
+        def work(login: _Login) -> dict[Ref, Row]:
+            rows = self._collect(login, reader.retrieve(self._collector, wanted, paths))
+            if len(rows) < len(wanted):
+                self._prove(login)
+            return rows
+
+        return self._attempt(work, repeatable=True, doing="property read")
+
+    def scan(self, paths: Mapping[str, Sequence[str]], root: Ref | None = None) -> dict[Ref, Row]:
+        """Read properties of every object of the given types below `root`, by one container view."""
+        kinds = [GuessWsdlType(kind) for kind in paths]
+        views: Ref = self.content["viewManager"]
+        top = root or self.content["rootFolder"]
+        make = Method("CreateContainerView", {"container": top, "type": kinds, "recursive": True})
+
+        def work(login: _Login) -> dict[Ref, Row]:
+            view: Ref = make.result(self._post(make.request(views, self._known().version), login))
+            try:
+                rows = self._collect(login, reader.retrieve_view(self._collector, view, paths))
+            finally:
+                with suppress(Fault, NoAnswer):
+                    self._post(reader.request(view, "DestroyView"), login)
+            if rows.pop(view, None) is None:
+                raise Fault("NotAuthenticated", "the view is gone, and with it the session that made it")
+            return rows
+
+        return self._attempt(work, repeatable=True, doing="inventory scan")
+
+    def watch(self, task: Ref, step: str | None = None) -> Watched:
+        """Follow a task; its error will be read as one of `step`."""
+        return self._watcher.watch(task, step)
+
+    def close(self) -> None:
+        """Log out and drop the connections; a closed session answers Unavailable."""
+        self._watcher.close()
+        with self._lock:
+            self._closed = True
+            login, self._login = self._login, None
+            if login is not None and self._service is not None:
+                with suppress(Fault, NoAnswer):
+                    self._post(
+                        reader.request(self._service.content["sessionManager"], "Logout"), login, timeout=5.0
+                    )
+            self._transport.close()
+
+    def _attempt(
+        self, work: Callable[[_Login], T], *, repeatable: bool, step: str | None = None, doing: str = ""
+    ) -> T:
+        """Do the work under a login: again after a lost session (once; it was not executed), and after no answer."""
+        stale: _Login | None = None
+        renewed, failures = False, 0
+        while True:
+            try:
+                login = self._logged_in(stale)
+                return work(login)
+            except Fault as fault:
+                if renewed or not fault.is_a("NotAuthenticated"):
+                    raise as_call_error(fault, step, doing) from fault
+                stale, renewed = login, True
+            except NoAnswer as lost:
+                failures += 1
+                if lost.final or failures == TRIES or (lost.sent and not repeatable):
+                    raise unavailable(lost, doing) from lost
+                time.sleep(random.uniform(0.05, 0.15) * 4**failures)  # noqa: S311 - spreads the tries, hides nothing
+
+    def _collect(self, login: _Login, body: bytes) -> dict[Ref, Row]:
+        rows: dict[Ref, Row] = {}
+        page = reader.read_page(self._post(body, login))
+        rows.update(page.rows)
+        while page.token is not None:
+            page = reader.read_page(self._post(reader.more(self._collector, page.token), login))
+            rows.update(page.rows)
+        return rows
+
+    @property
+    def _collector(self) -> Ref:
+        collector: Ref = self._known().content["propertyCollector"]
+        return collector
+
+    def _prove(self, login: _Login) -> None:
+        """Raise NotAuthenticated unless the session lives: without one, nothing proves that an object is gone."""
+        self._post(reader.request(SERVICE, "CurrentTime"), login)
+
+    def _post(self, body: bytes, login: _Login, timeout: float | None = None) -> bytes:
+        """Send one request under a login; Fault when it is refused."""
+        return self._send(body, self._known().action, {"Cookie": login.cookie}, timeout).body
+
+    def _send(
+        self, body: bytes, action: str, more: Mapping[str, str] | None = None, timeout: float | None = None
+    ) -> Answer:
+        headers = {"Content-Type": "text/xml; charset=utf-8", "SOAPAction": action, **(more or {})}
+        answer = self._transport.send("POST", self._transport.path, body, headers, timeout)
+        if answer.status == 500:
+            reader.returned(answer.body)
+            raise NoAnswer(f"vCenter {self._transport.name} answers HTTP 500", sent=True)
+        return answer
+
+    def _known(self) -> _Service:
+        """Negotiate the version and read the service content, once."""
+        with self._lock:
+            if self._service is None:
+                listed = self._transport.send("GET", f"{self._transport.path}/vimServiceVersions.xml")
+                version, wire = newest_version(listed.body)
+                action = f'"urn:vim25/{wire}"'
+                answer = self._send(reader.request(SERVICE, "RetrieveServiceContent"), action)
+                content = value(next(reader.returned(answer.body)), "ServiceContent")
+                self._service = _Service(version, action, content)
+            return self._service
+
+    def _logged_in(self, stale: _Login | None) -> _Login:
+        """Return the current login, made by one thread for all when there is none or it is the stale one."""
+        seen = self._attempts
+        with self._lock:
+            if self._closed:
+                raise CallError(Code.UNAVAILABLE, "the session of this vCenter is closed")
+            if self._login is not None and self._login is not stale:
+                return self._login
+            if self._attempts != seen and self._lost is not None:
+                raise NoAnswer(self._lost.reason, sent=False, final=self._lost.final) from self._lost
+            if self._refused is not None and self._clock() < self._refused[0]:
+                raise as_call_error(self._refused[1], "login", "login, not tried again yet")
+            self._attempts += 1
+            self._login = self._lost = self._refused = None
+            try:
+                self._login = self._log_in()
+            except NoAnswer as lost:
+                self._lost = lost
+                raise NoAnswer(lost.reason, sent=False, final=lost.final) from lost
+            return self._login
+
+    def _log_in(self) -> _Login:
+        """Log in without a cookie, so that the answer brings that of a fresh session."""
+        service = self._known()
+        login = Method("Login", {"userName": self._user, "password": self._password})
+        try:
+            answer = self._send(
+                login.request(service.content["sessionManager"], service.version), service.action
+            )
+        except Fault as fault:
+            error = as_call_error(fault, "login", f"login at {self._transport.name}")
+            if not error.code.retryable:
+                self._refused = (self._clock() + LOCKOUT, fault)
+            raise error from fault
+        cookies = [text.partition(";")[0] for text in answer.headers.get_all("Set-Cookie") or []]
+        if not cookies:
+            raise NoAnswer(f"vCenter {self._transport.name} gave no session", sent=True)
+        return _Login("; ".join(cookies))
+
+
+__all__ = ["Endpoint", "Row", "Session", "Watched", "reference"]
