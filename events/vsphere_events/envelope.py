@@ -84,7 +84,7 @@ def from_http(headers: Mapping[str, str], body: bytes) -> Received:
 def to_http(event: CloudEvent, mode: Mode) -> tuple[dict[str, str], bytes]:
     """Write an event as the headers and body of an HTTP message.
 
-    Structured, whatever the mode, when the data are CloudEvents themselves: their type would hide the headers.
+    Structured, whatever the mode, when the data are CloudEvents themselves: their type hides the headers.
     """
     attributes = event.attributes()
     media = str(attributes.pop("datacontenttype", ""))
