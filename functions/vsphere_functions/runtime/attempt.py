@@ -1,0 +1,297 @@
+"""One try of a request that changes something: claim, order, work, store the result."""
+
+import asyncio
+import random
+import time
+import uuid
+from collections.abc import Awaitable
+from datetime import timedelta
+from typing import Any, TypeVar
+
+from vsphere_events import results
+from vsphere_events.code import Code
+from vsphere_events.envelope import from_json, to_json
+from vsphere_events.error import CallError
+from vsphere_events.model import Result
+from vsphere_events.outcome import Progress
+from vsphere_functions.runtime import telemetry
+from vsphere_functions.runtime.claims import CancelRequested, Held, Superseded
+from vsphere_functions.runtime.delivery import Dead, Decision, Retry, Wait, decide
+from vsphere_functions.runtime.dispatch import Address, Call, refused_digest
+from vsphere_functions.runtime.drive import Interrupted
+from vsphere_functions.runtime.leases import Lease
+from vsphere_functions.runtime.operations import (
+    Admission,
+    Claim,
+    Foreign,
+    GiveUp,
+    Record,
+    Replay,
+    State,
+    finished,
+    stepped,
+    uncounted,
+)
+from vsphere_functions.runtime.order import Identity, ordered
+from vsphere_functions.runtime.perform import (
+    Again,
+    DeadLetter,
+    Delivery,
+    Desk,
+    Ending,
+    Finished,
+    Lost,
+    Tell,
+    answer,
+    prepare,
+    refusal_of,
+    spent,
+)
+from vsphere_functions.runtime.store import Bucket, StoreError
+from vsphere_functions.steps import Step
+
+A = TypeVar("A")
+B = TypeVar("B")
+
+_SOON = 0.5  # seconds: two deliveries met at the record; the next look finds it settled
+_PATIENCE = 10  # leases: after that somebody else does the work again
+
+
+async def perform(desk: Desk, address: Address, delivery: Delivery, tell: Tell) -> Ending:
+    """Take a request to its end, or to its next try; StoreError when the records cannot be reached.
+
+    `tell` is given each progress event, on the event loop.
+    """
+    with telemetry.about(request=address.token, function=address.function.name, vcenter=address.label):
+        if not address.function.changes:
+            return await answer(desk, address)
+        return await Attempt(desk, address, delivery, tell).make()
+
+
+class Attempt:
+    """A try, from its claim to what becomes of it; lives on the event loop, the function in a thread."""
+
+    def __init__(self, desk: Desk, address: Address, delivery: Delivery, tell: Tell) -> None:
+        self._desk = desk
+        self._limits = desk.settings.limits
+        self._address = address
+        self._delivery = delivery
+        self._tell = tell
+        self._loop = asyncio.get_running_loop()
+        self._prepared, self._misaddressed = prepare(address, desk.settings)
+        digest, keys = _claimed(address, self._prepared)
+        name = f"{desk.name} {uuid.uuid4().hex[:12]}"
+        claim = Claim(address.event.source, address.event.id, digest, delivery.sequence, name)
+        self._held = Held(desk.store, address.key, claim)
+        self._lease = Lease(desk.store, keys, name, desk.lease)
+        self._deadline = time.monotonic() + self._limits.budget_seconds
+
+    async def make(self) -> Ending:
+        """Claim and lease at once; the lease is let go whatever happens."""
+        try:
+            admission, taken = await _both(self._held.admit(self._limits.attempts), self._lease.take())
+            return await self._admitted(admission, taken=taken)
+        except Superseded:
+            return Lost() if self._held.ours else Again(_SOON, "another delivery of it was faster")
+        finally:
+            self._desk.aside(self._lease.release())
+
+    async def _admitted(self, admission: Admission, *, taken: bool) -> Ending:
+        if isinstance(admission, Foreign):
+            return admission
+        if isinstance(admission, Replay):
+            return _replayed(admission.record)
+        if not taken:
+            return await self._busy()
+        await self._held.write(admission.record)
+        if isinstance(admission, GiveUp):
+            return await self._end(admission.error, dead=admission.dead)
+        if refusal := self._refusal():
+            return await self._end(refusal, dead=self._misaddressed)
+        keeping = asyncio.create_task(self._lease.keep())
+        try:
+            return await self._conclude(await self._work())
+        finally:
+            keeping.cancel()
+
+    def _refusal(self) -> CallError | None:
+        refusal = refusal_of(self._address, self._prepared, self._desk.clock())
+        if refusal and refusal.last_known_state is None:
+            refusal.last_known_state = self._held.record.last_known_state
+        return refusal
+
+    async def _work(self) -> Result | CallError | Wait:
+        """Run the function, unless a later request for the same thing has been faster."""
+        assert isinstance(self._prepared, Call)
+        try:
+            await self._take_turn(self._prepared)
+            request = _resumed(self._prepared.request, self._held.record)
+            return await self._desk.run(self._prepared, request, self._took, self._lease)
+        except CallError as error:
+            return error
+        except Interrupted:
+            return Wait.SHUTDOWN
+
+    async def _take_turn(self, call: Call) -> None:
+        """Check the request's place among those for the same thing, and remember it."""
+        sequence, key = self._held.record.sequence, call.identities[0]
+        if sequence is None:
+            return
+        store, entry, written = self._desk.store, None, None
+        while written is None:
+            known = Identity.load(entry and entry.value)
+            now = ordered(known, call.role, sequence, incarnation=call.incarnation).dump()
+            if entry is None:  # most are new; whether this one is, the write tells
+                written = await store.create(Bucket.IDENTITIES, key, now)
+            elif now == entry.value:
+                return
+            else:
+                written = await store.update(Bucket.IDENTITIES, key, now, entry.revision)
+            entry = None if written else await store.get(Bucket.IDENTITIES, key)
+
+    def _took(self, step: Step) -> None:
+        """Check in after a step; runs in the function's thread."""
+        asyncio.run_coroutine_threadsafe(self._check_in(step), self._loop).result()
+
+    async def _check_in(self, step: Step) -> None:
+        record = stepped(self._held.record, step.state)
+        try:
+            await self._held.write(record)
+        except Superseded:
+            raise Interrupted from None
+        except CancelRequested:
+            raise CallError(Code.CANCELED, "canceled at the caller's wish") from None
+        except StoreError:
+            telemetry.log().warning("a step could not be recorded", step=step.phase)
+        said = Progress(
+            step=step.phase, percent=step.percent, message=step.message, last_known_state=step.state or None
+        )
+        self._report(said, record.steps)
+        if self._desk.stopping.is_set():
+            raise Interrupted
+        if time.monotonic() > self._deadline:
+            raise spent()
+
+    async def _busy(self) -> Ending:
+        """Wait for the machine; a request that nobody works on may have waited enough."""
+        decision = self._decide(Wait.BUSY)
+        if self._held.record.claim and not self._held.ours:
+            delay = decision.delay if isinstance(decision, Retry) else _SOON
+            return Again(delay, "another delivery of it is being worked on")
+        if self._held.ours:
+            await self._write(uncounted(self._held.record))
+        if refusal := self._refusal():
+            return await self._end(refusal, dead=False)
+        if isinstance(decision, Retry):
+            return Again(decision.delay, Wait.BUSY.value)
+        return await self._end(CallError(Code.ABORTED, Wait.BUSY.value), dead=True)
+
+    async def _conclude(self, outcome: Result | CallError | Wait) -> Ending:
+        decision = self._decide(_code(outcome))
+        if isinstance(decision, Retry):
+            return await self._later(outcome, decision)
+        assert not isinstance(outcome, Wait)
+        return await self._end(outcome, dead=isinstance(decision, Dead))
+
+    async def _later(self, outcome: Result | CallError | Wait, decision: Retry) -> Ending:
+        """Check out until the next try, and say so where this one counts."""
+        record = self._held.record
+        record = record.changed(claim="") if decision.counts else uncounted(record)
+        if not isinstance(outcome, CallError):
+            await self._write(record)
+            return Again(decision.delay, Wait.SHUTDOWN.value)
+        await self._write(stepped(record, outcome.last_known_state))
+        said = Progress(
+            step="retry",
+            message=outcome.message,
+            last_known_state=outcome.last_known_state,
+            attempt=record.attempts,
+            code=outcome.code,
+            next_attempt=self._desk.clock() + timedelta(seconds=decision.delay),
+        )
+        self._report(said, self._held.record.steps)
+        return Again(decision.delay, f"{outcome.code}: {outcome.message}")
+
+    async def _end(self, outcome: Result | CallError, *, dead: bool) -> Ending:
+        """Make it final: the record first, whoever is killed after that replays it."""
+        record = self._held.record
+        event = self._desk.event(self._address, outcome, record.generation)
+        reason = outcome if dead and isinstance(outcome, CallError) else None
+        await self._write(finished(record, to_json(event), dead=reason))
+        return Finished(event, expects=record.expects, dead=_letter(self._held.record))
+
+    async def _write(self, record: Record) -> None:
+        try:
+            await self._held.write_surely(record, self._desk.lease * _PATIENCE)
+        except CancelRequested:
+            # It ended while the wish came in: ended, it stands; not ended, it ends here.
+            error = CallError(
+                Code.CANCELED, "canceled at the caller's wish", last_known_state=record.last_known_state
+            )
+            event = self._desk.event(self._address, error, record.generation)
+            await self._held.write_surely(finished(record, to_json(event)), self._desk.lease * _PATIENCE)
+
+    def _decide(self, outcome: Code | Wait) -> Decision:
+        published = self._delivery.published
+        return decide(
+            outcome,
+            attempt=self._held.record.attempts,
+            changes=True,
+            limits=self._limits,
+            waited=(self._desk.clock() - published).total_seconds() if published else 0,
+            jitter=random.random(),  # noqa: S311 - spreads retries, hides nothing
+        )
+
+    def _report(self, said: Progress, number: int) -> None:
+        address = self._address
+        self._tell(
+            results.progress(
+                address.function.name,
+                address.event,
+                address.label,
+                said,
+                at=self._desk.clock(),
+                number=number,
+            )
+        )
+
+
+def _claimed(address: Address, prepared: Call | CallError) -> tuple[str, tuple[str, ...]]:
+    """Say what a record keeps to know the request again, and what it works on."""
+    if isinstance(prepared, CallError):
+        return refused_digest(address, prepared), ()
+    return prepared.digest, prepared.identities
+
+
+def _resumed(request: Any, record: Record) -> Any:
+    """Give the request what an earlier try has recorded, which is newer than what its caller knows."""
+    if record.last_known_state is None or "last_known_state" not in type(request).model_fields:
+        return request
+    return request.model_copy(update={"last_known_state": record.last_known_state})
+
+
+def _code(outcome: Result | CallError | Wait) -> Code | Wait:
+    if isinstance(outcome, Wait):
+        return outcome
+    return outcome.code if isinstance(outcome, CallError) else Code.OK
+
+
+def _replayed(record: Record) -> Finished:
+    assert record.result is not None
+    return Finished(from_json(record.result), expects=record.expects, dead=_letter(record), replayed=True)
+
+
+def _letter(record: Record) -> DeadLetter | None:
+    if record.state is not State.DEAD:
+        return None
+    return DeadLetter(record.code or Code.UNKNOWN, record.reason or "", record.attempts, record.generation)
+
+
+async def _both(one: Awaitable[A], other: Awaitable[B]) -> tuple[A, B]:
+    """Await both to their ends, so that none goes on unseen when the other fails."""
+    first, second = await asyncio.gather(one, other, return_exceptions=True)
+    if isinstance(first, BaseException):
+        raise first
+    if isinstance(second, BaseException):
+        raise second
+    return first, second

@@ -1,0 +1,21 @@
+"""The functions by name."""
+
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
+
+from vsphere_events.code import Code
+from vsphere_events.error import CallError
+from vsphere_functions.volume.get_volume_ids import get_volume_ids
+
+Catalogue: TypeAlias = Mapping[str, Callable[[Any, Any], Any]]
+
+CATALOGUE: Catalogue = {
+    "get_volume_ids": get_volume_ids,
+}
+
+
+def implementation(catalogue: Catalogue, name: str) -> Callable[[Any, Any], Any]:
+    """Find a function; Unimplemented for one of the contract that is not built yet."""
+    if name not in catalogue:
+        raise CallError(Code.UNIMPLEMENTED, f"{name} is not built yet")
+    return catalogue[name]

@@ -1,0 +1,92 @@
+"""The record of an operation in its store, as the try that claims it may change it."""
+
+import asyncio
+import time
+
+from vsphere_functions.runtime import telemetry
+from vsphere_functions.runtime.operations import Admission, Begin, Claim, Record, State, admit
+from vsphere_functions.runtime.store import Bucket, Entry, Store, StoreError
+
+
+class Superseded(Exception):  # noqa: N818 - says what has happened, is caught and never shown
+    """Another try owns the record now."""
+
+
+class CancelRequested(Exception):  # noqa: N818 - likewise
+    """The record asks its owner to stop."""
+
+
+class Held:
+    """A record and the revision it was last seen at."""
+
+    def __init__(self, store: Store, key: str, claim: Claim) -> None:
+        self._store = store
+        self._key = key
+        self._claim = claim
+        self._revision = 0
+        self.record = Record(source=claim.source, id=claim.id)
+
+    @property
+    def ours(self) -> bool:
+        """Whether this try is the one that the record names."""
+        return self.record.claim == self._claim.name
+
+    async def admit(self, attempts: int) -> Admission:
+        """Claim a request not seen before, or read what is known of it; Superseded when that changes just now.
+
+        A first claim is written already; any other only with `write`.
+        """
+        admission = admit(None, self._claim, attempts)
+        assert isinstance(admission, Begin)
+        revision = await self._store.create(Bucket.OPERATIONS, self._key, admission.record.dump())
+        if revision is not None:
+            self.record, self._revision = admission.record, revision
+            return admission
+        entry = await self._store.get(Bucket.OPERATIONS, self._key)
+        if entry is None:
+            raise Superseded
+        self.record, self._revision = Record.load(entry.value), entry.revision
+        return admit(self.record, self._claim, attempts)
+
+    async def write(self, record: Record) -> None:
+        """Write over the revision last seen; Superseded when somebody else has."""
+        if record == self.record:
+            return
+        revision = await self._store.update(Bucket.OPERATIONS, self._key, record.dump(), self._revision)
+        if revision is None:
+            revision = await self._settled(record)
+        self.record, self._revision = record, revision
+
+    async def write_surely(self, record: Record, patience: float) -> None:
+        """Write as `write`, over outages of the store of up to `patience` seconds."""
+        until, pause = time.monotonic() + patience, 0.05
+        while True:
+            try:
+                return await self.write(record)
+            except StoreError:
+                if time.monotonic() > until:
+                    raise
+                telemetry.log().warning("the records do not answer; trying again")
+            await asyncio.sleep(pause)
+            pause = min(pause * 2, 2.0)
+
+    async def _settled(self, record: Record) -> int:
+        """Find out who wrote: ourselves, though the answer was lost, or a caller that cancels, or a new owner."""
+        entry = await self._store.get(Bucket.OPERATIONS, self._key)
+        if entry and entry.value == record.dump():
+            return entry.revision
+        if entry is None or not self.ours:
+            raise Superseded
+        found = Record.load(entry.value)
+        if (found.claim, found.generation) != (self.record.claim, self.record.generation) or found.final:
+            raise Superseded
+        return await self._over(record, found, entry)
+
+    async def _over(self, record: Record, found: Record, entry: Entry) -> int:
+        if found.state is State.CANCEL_REQUESTED and not record.final:
+            self._revision = entry.revision
+            raise CancelRequested
+        revision = await self._store.update(Bucket.OPERATIONS, self._key, record.dump(), entry.revision)
+        if revision is None:
+            raise Superseded
+        return revision

@@ -1,0 +1,167 @@
+"""From an event to a call: what is asked, of which vCenter, about what, until when."""
+
+import hashlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from vsphere_events.cloud_event import CloudEvent
+from vsphere_events.code import Code
+from vsphere_events.error import CallError
+from vsphere_events.functions import FUNCTIONS, Function
+from vsphere_events.machine import Call as CallData
+from vsphere_events.provider_spec import ProviderSpec
+from vsphere_events.results import request_hash
+from vsphere_events.subjects import Kind, parse_event_type, request_token
+from vsphere_events.volume import (
+    AttachVolumeRequest,
+    CopyVolumeRequest,
+    CreateVolumeRequest,
+    VolumeKey,
+    VolumeRequest,
+    anonymous_id,
+)
+from vsphere_functions.runtime.connections import credentials_of, host_for, user_data_of
+from vsphere_functions.runtime.order import Role
+from vsphere_functions.runtime.settings import Settings
+from vsphere_functions.vsphere.sessions import Credentials
+
+_ROLES: Mapping[str, Role] = {
+    "create_machine": Role.CREATES,
+    "delete_machine": Role.REMOVES,
+    "shut_down_machine": Role.STOPS,
+    "create_volume": Role.CREATES,
+    "destroy_volume": Role.REMOVES,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """A request as it arrived: the event, and the function and vCenter that it was sent to."""
+
+    function: Function
+    label: str
+    event: CloudEvent
+
+    @property
+    def token(self) -> str:
+        """The request token."""
+        return request_token(self.event.id)
+
+    @property
+    def key(self) -> str:
+        """The key of its operation record."""
+        return f"{self.label}.{self.token}"
+
+    @property
+    def expires(self) -> datetime | None:
+        """When its `expirytime` has come, nothing is begun for it any more."""
+        return _expiry(self.event)
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A validated request; `identities` are the keys of what it works on, the first one what it is about."""
+
+    address: Address
+    request: Any
+    digest: str
+    identities: tuple[str, ...]
+    role: Role
+    incarnation: bool
+    credentials: Credentials | None = None
+    user_data: str | None = field(default=None, repr=False)
+
+
+def check_address(address: Address) -> None:
+    """Refuse an event that was sent to the wrong place: InvalidArgument, and a dead letter."""
+    function, kind = parse_event_type(address.event.type)
+    if kind is not Kind.REQUEST:
+        raise CallError(Code.INVALID_ARGUMENT, "not a request")
+    if function != address.function.name:
+        message = f"a request for {function} was sent to {address.function.name}"
+        raise CallError(Code.INVALID_ARGUMENT, message)
+    named = address.event.extension("vcenter")
+    if named not in {None, address.label}:
+        raise CallError(
+            Code.INVALID_ARGUMENT, f"the extension vcenter is not {address.label!r}, where it was sent"
+        )
+
+
+def dispatch(address: Address, settings: Settings) -> Call:
+    """Validate the data; CallError with all violations, which never show what was given."""
+    request = address.function.parse(address.event)
+    _expiry(address.event)
+    secrets, secret_ref = (
+        (request.secrets, request.secret_ref) if isinstance(request, CallData) else (None, None)
+    )
+    host = host_for(settings, address.label, secrets, secret_ref)
+    return Call(
+        address=address,
+        request=request,
+        digest=request_hash(address.event.type, request),
+        identities=tuple(_key(host, *thing) for thing in _things(request, address))
+        or (_key("operation", address.key),),
+        role=_ROLES.get(address.function.name, Role.OTHER),
+        incarnation=getattr(request, "provider_id", None) is not None,
+        credentials=credentials_of(settings, address.label, secrets, secret_ref),
+        user_data=user_data_of(settings, address.label, secrets, secret_ref),
+    )
+
+
+def refused_digest(address: Address, error: CallError) -> str:
+    """Tell refused requests apart by what is wrong with them: their data may hold secrets anywhere."""
+    said = [address.event.type, error.message, *(f"{one.field}: {one.reason}" for one in error.details)]
+    return hashlib.sha256("\n".join(said).encode()).hexdigest()
+
+
+def address_of(function: str, label: str, event: CloudEvent) -> Address:
+    """Name a function of the contract; Unimplemented for any other."""
+    if function not in FUNCTIONS:
+        raise CallError(Code.UNIMPLEMENTED, "no such function")
+    return Address(FUNCTIONS[function], label, event)
+
+
+def _expiry(event: CloudEvent) -> datetime | None:
+    text = event.extension("expirytime")
+    try:
+        at = datetime.fromisoformat(text) if text else None
+    except ValueError:
+        at = None
+    if text and (at is None or at.tzinfo is None):
+        raise CallError(Code.INVALID_ARGUMENT, "expirytime should be RFC 3339, as 2026-11-29T12:00:00Z")
+    return at
+
+
+def _things(request: Any, address: Address) -> Iterator[tuple[str, ...]]:
+    """Name what a request works on: its machine, its volumes, its owner's machines."""
+    spec, machine = getattr(request, "provider_spec", None), getattr(request, "machine_name", None)
+    if machine and isinstance(spec, ProviderSpec):
+        yield "machine", str(spec.owner), machine
+    elif isinstance(spec, ProviderSpec):
+        yield "owner", str(spec.owner)
+    if isinstance(request, CreateVolumeRequest):
+        name = request.id or anonymous_id(address.event.source, address.event.id)
+        yield _volume(VolumeKey.of(address.label, request.store, name))
+    elif isinstance(request, VolumeRequest):
+        yield from _volumes(request, address)
+
+
+def _volumes(request: VolumeRequest, address: Address) -> Iterator[tuple[str, ...]]:
+    if isinstance(request, AttachVolumeRequest) and request.vmdk_path:
+        yield "disk", request.vmdk_path
+        return
+    key = request.key(address.label)
+    yield _volume(key)
+    if isinstance(request, CopyVolumeRequest):
+        yield _volume(VolumeKey.of(address.label, request.to_store or key.store, request.to_id))
+
+
+def _volume(key: VolumeKey) -> tuple[str, ...]:
+    return "volume", key.store, key.id
+
+
+def _key(*parts: str) -> str:
+    """Make a key that NATS takes of any names; the vCenter itself counts, not the label that leads to it."""
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:32]

@@ -1,0 +1,57 @@
+"""Which of two requests for one machine or volume comes later: a lease excludes, it does not order."""
+
+from enum import Enum
+from typing import Self
+
+from pydantic import BaseModel, ConfigDict
+
+from vsphere_events.code import Code
+from vsphere_events.error import CallError
+
+
+class Role(Enum):
+    """What a request does to the thing it is about, as far as order matters."""
+
+    CREATES = "creates"
+    REMOVES = "removes"
+    STOPS = "stops"
+    OTHER = "other"
+
+
+class Identity(BaseModel):
+    """What is remembered of a machine or volume: request sequences, 0 for never."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    begun: int = 0
+    created: int = 0
+    removed: int = 0
+
+    def dump(self) -> bytes:
+        """Render as JSON."""
+        return self.model_dump_json(exclude_defaults=True).encode()
+
+    @classmethod
+    def load(cls, value: bytes | None) -> Self:
+        """Read what `dump` has written; nothing for a thing not seen before."""
+        return cls.model_validate_json(value) if value else cls()
+
+
+def ordered(identity: Identity, role: Role, sequence: int, *, incarnation: bool) -> Identity:
+    """Let a request begin, and remember it; `incarnation`: it names one by its providerID.
+
+    Canceled for a create older than the last removal; FailedPrecondition for a removal or shut-down older than the
+    last create that names no incarnation (with one, only that one can be hit).
+    """
+    if role is Role.CREATES and sequence < identity.removed:
+        raise CallError(Code.CANCELED, "a later request has removed it; nothing was made")
+    if role in {Role.REMOVES, Role.STOPS} and sequence < identity.created and not incarnation:
+        raise CallError(
+            Code.FAILED_PRECONDITION,
+            "a later request has created it anew; nothing was touched (providerID names the one that is meant)",
+        )
+    return Identity(
+        begun=max(identity.begun, sequence),
+        created=max(identity.created, sequence) if role is Role.CREATES else identity.created,
+        removed=max(identity.removed, sequence) if role is Role.REMOVES else identity.removed,
+    )

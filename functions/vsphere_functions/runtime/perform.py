@@ -1,0 +1,210 @@
+"""What both hosts do with a request between receiving the event and answering it."""
+
+import asyncio
+import contextvars
+import threading
+import time
+from collections.abc import Callable, Coroutine
+from concurrent.futures import Executor
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, TypeAlias
+
+from vsphere_events import results
+from vsphere_events.cloud_event import CloudEvent
+from vsphere_events.code import Code
+from vsphere_events.error import CallError
+from vsphere_events.model import Result
+from vsphere_functions.context import Context
+from vsphere_functions.runtime import telemetry
+from vsphere_functions.runtime.catalogue import Catalogue, implementation
+from vsphere_functions.runtime.dispatch import Address, Call, check_address, dispatch
+from vsphere_functions.runtime.drive import drive
+from vsphere_functions.runtime.operations import Foreign
+from vsphere_functions.runtime.settings import Settings
+from vsphere_functions.runtime.store import Store
+from vsphere_functions.steps import Step
+from vsphere_functions.vsphere.fence import Fence, Unfenced
+from vsphere_functions.vsphere.sessions import Sessions
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """What the host knows beside the event: its place in the stream (none over HTTP), when it was published."""
+
+    sequence: int | None = None
+    published: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLetter:
+    """What a dead letter says beside the original message."""
+
+    code: Code
+    reason: str
+    attempts: int
+    generation: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """Publish `result` (after the dead letter, if there is one), then acknowledge.
+
+    `expects` is the sequence of the last message on the result's subject, 0 for none; None: whatever is there.
+    `replayed`: it was finished before.
+    """
+
+    result: CloudEvent
+    expects: int | None = None
+    dead: DeadLetter | None = None
+    replayed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Again:
+    """Not finished: deliver again after `delay` seconds."""
+
+    delay: float
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """Another worker has taken over: publish nothing, acknowledge nothing."""
+
+
+Ending: TypeAlias = Finished | Again | Foreign | Lost
+Tell: TypeAlias = Callable[[CloudEvent], None]
+Prepared: TypeAlias = Call | CallError
+
+
+@dataclass(frozen=True, slots=True)
+class Desk:
+    """What a process holds once for all its requests.
+
+    `pool` runs the functions; `lease` is in seconds; `fits` says whether a result can be sent; `stopping` is set when
+    the process is to end: tries then check in at their next step.
+    """
+
+    name: str
+    settings: Settings
+    catalogue: Catalogue
+    sessions: Sessions
+    store: Store
+    pool: Executor
+    lease: float = 30
+    fits: Callable[[CloudEvent], bool] = lambda _: True
+    clock: Callable[[], datetime] = lambda: datetime.now(UTC)
+    stopping: threading.Event = field(default_factory=threading.Event)
+    background: set[asyncio.Task[None]] = field(default_factory=set)
+
+    def aside(self, work: Coroutine[Any, Any, None]) -> None:
+        """Do something beside, that nobody waits for but the end of the process."""
+        task = asyncio.get_running_loop().create_task(work)
+        self.background.add(task)
+        task.add_done_callback(self.background.discard)
+
+    async def run(
+        self, call: Call, request: Any, took: Callable[[Step], None], fence: Fence | None = None
+    ) -> Result:
+        """Run the function in a thread; CallError, or Interrupted, when it does not come to its result."""
+        ctx = Context(
+            label=call.address.label,
+            sessions=self.sessions,
+            credentials=call.credentials,
+            user_data=call.user_data,
+            fence=fence or Unfenced(),
+            clock=self.clock,
+        )
+        function = implementation(self.catalogue, call.address.function.name)
+        inside = contextvars.copy_context()
+        result: Result = await asyncio.get_running_loop().run_in_executor(
+            self.pool, inside.run, drive, function, request, ctx, took
+        )
+        return result
+
+    def event(self, address: Address, outcome: Result | CallError, generation: int = 0) -> CloudEvent:
+        """Make the result event; one that cannot be sent becomes a failed result that says so."""
+        try:
+            event = self._event(address, outcome, generation)
+        except Exception:  # noqa: BLE001 - an answer that cannot be sent must not be lost
+            telemetry.log().exception("result cannot be rendered")
+            return self._event(address, CallError(Code.INTERNAL, "the result cannot be rendered"), generation)
+        if self.fits(event):
+            return event
+        error = CallError(
+            Code.INTERNAL,
+            "the result is over the server's payload limit",
+            provider_id=_known(outcome, "provider_id"),
+            last_known_state=_known(outcome, "last_known_state"),
+        )
+        return self._event(address, error, generation)
+
+    def _event(self, address: Address, outcome: Result | CallError, generation: int) -> CloudEvent:
+        make: Callable[..., CloudEvent] = (
+            results.failed if isinstance(outcome, CallError) else results.succeeded
+        )
+        return make(
+            address.function.name,
+            address.event,
+            address.label,
+            outcome,
+            at=self.clock(),
+            generation=generation,
+        )
+
+
+def prepare(address: Address, settings: Settings) -> tuple[Prepared, bool]:
+    """Validate a request: the call, or why it is refused, and whether that is worth a dead letter."""
+    try:
+        check_address(address)
+    except CallError as error:
+        return error, True
+    try:
+        return dispatch(address, settings), False
+    except CallError as error:
+        return error, False
+
+
+async def answer(desk: Desk, address: Address) -> Finished:
+    """Answer a request that changes nothing: afresh each time, whatever the code."""
+    prepared, dead = prepare(address, desk.settings)
+    outcome: Result | CallError
+    try:
+        if refusal := refusal_of(address, prepared, desk.clock()):
+            raise refusal
+        assert isinstance(prepared, Call)
+        outcome = await desk.run(prepared, prepared.request, _within(desk.settings.limits.budget_seconds))
+    except CallError as error:
+        outcome = error
+    letter = DeadLetter(outcome.code, outcome.message, 1) if dead and isinstance(outcome, CallError) else None
+    return Finished(desk.event(address, outcome), dead=letter)
+
+
+def refusal_of(address: Address, prepared: Prepared, now: datetime) -> CallError | None:
+    """Say why a request is not begun: it is not valid, or its producer no longer waits for it."""
+    if isinstance(prepared, CallError):
+        return prepared
+    if address.expires is not None and now >= address.expires:
+        return CallError(Code.DEADLINE_EXCEEDED, "the request's expirytime has passed")
+    return None
+
+
+def spent() -> CallError:
+    """Make the error of a try whose time is up."""
+    return CallError(Code.DEADLINE_EXCEEDED, "the time for one try is spent; the next one goes on from here")
+
+
+def _within(seconds: float) -> Callable[[Step], None]:
+    deadline = time.monotonic() + seconds
+
+    def took(_step: Step) -> None:
+        if time.monotonic() > deadline:
+            raise spent()
+
+    return took
+
+
+def _known(outcome: Result | CallError, name: str) -> str | None:
+    value = getattr(outcome, name, None)
+    return None if value is None else str(value)

@@ -1,0 +1,281 @@
+"""The settings of a process: one TOML file, and the environment over it."""
+
+import os
+import re
+import tomllib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+from urllib.parse import urlsplit
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    SecretStr,
+    ValidationError,
+    ValidationInfo,
+    model_validator,
+)
+
+from vsphere_events.subjects import is_vcenter
+
+PREFIX = "VSPHERE_FUNCTIONS_"
+FILE = "VSPHERE_FUNCTIONS_CONFIG"
+
+
+class SettingsError(Exception):
+    """Settings that cannot be used; the message names each key, never a value."""
+
+
+def _beside_the_file(path: Path, info: ValidationInfo) -> Path:
+    base = (info.context or {}).get("base")
+    return Path(base) / path if base else path
+
+
+def _listed(value: object) -> object:
+    """Split a list that comes from the environment at its commas."""
+    return [part.strip() for part in value.split(",") if part.strip()] if isinstance(value, str) else value
+
+
+def _label(text: str) -> str:
+    if not is_vcenter(text):
+        raise ValueError("a vCenter's name is at most 63 lower-case letters, digits and dashes")
+    return text
+
+
+def _https(url: str) -> str:
+    parts = urlsplit(url)
+    if parts.scheme not in {"https", "http"} or not parts.hostname or parts.username or parts.password:
+        raise ValueError("should be a URL such as https://vc.example/sdk, without user or password")
+    return url
+
+
+File = Annotated[Path, AfterValidator(_beside_the_file)]
+Label = Annotated[str, AfterValidator(_label)]
+Names = Annotated[tuple[str, ...], BeforeValidator(_listed)]
+Seconds = Annotated[float, Field(gt=0)]
+Count = Annotated[int, Field(ge=1)]
+Port = Annotated[int, Field(ge=0, le=65535)]
+
+
+class Section(BaseModel):
+    """A table of the settings; unknown keys are refused, values are never shown."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
+
+
+class Nats(Section):
+    """Where NATS is, and how long a request may go without a sign of life."""
+
+    url: Names = Field(("nats://127.0.0.1:4222",), description="server addresses, separated by commas")
+    creds: File | None = Field(None, description="credentials file (JWT and seed)")
+    nkey_seed_file: File | None = Field(None, description="file with an nkey seed")
+    user: str | None = Field(None, description="user, with `password`")
+    password: SecretStr | None = Field(None, description="password of `user`")
+    ca_file: File | None = Field(None, description="certificate authority of the servers")
+    inbox_prefix: str = Field("_INBOX", description="prefix of the inboxes, where accounts restrict it")
+    replicas: Literal[1, 3, 5] = Field(1, description="copies that `setup` asks for of streams and buckets")
+    ack_wait_seconds: Seconds = Field(30, description="silence after which a request is delivered again")
+    heartbeat_seconds: Seconds | None = Field(
+        None, description="sign of life while working; a third of ack_wait_seconds"
+    )
+    lease_seconds: Seconds | None = Field(
+        None, description="how long a machine stays with a worker that is gone; ack_wait_seconds"
+    )
+
+    @property
+    def heartbeat(self) -> float:
+        """Seconds between two signs of life."""
+        return self.heartbeat_seconds or self.ack_wait_seconds / 3
+
+    @property
+    def lease(self) -> float:
+        """Seconds for which a lease lasts unless it is renewed."""
+        return self.lease_seconds or self.ack_wait_seconds
+
+
+class VCenter(Section):
+    """A vCenter: its address, who logs in, and how its certificate is known."""
+
+    url: Annotated[str, AfterValidator(_https)] = Field(description="https://<host>/sdk")
+    user: str | None = Field(None, description="user, with `password` or `password_file`")
+    password: SecretStr | None = Field(None, description="password of `user`")
+    password_file: File | None = Field(None, description="file that holds the password, read at each login")
+    secret: str | None = Field(None, description="name of a [secrets.<name>] section, in place of the three")
+    ca_file: File | None = Field(None, description="certificate authority of the vCenter")
+    thumbprint: str | None = Field(None, description="SHA-256 thumbprint of its certificate")
+    insecure: bool = Field(False, description="take any certificate; for tests only")  # noqa: FBT003
+
+    @model_validator(mode="after")
+    def _one_login(self) -> Self:
+        inline = (self.password is not None) + (self.password_file is not None)
+        if (self.secret is not None) == (inline == 1 and self.user is not None) or inline > 1:
+            raise ValueError("give either secret, or user and one of password and password_file")
+        return self
+
+    @property
+    def host(self) -> str:
+        """The vCenter itself, whatever labels lead to it: `host:port`, lower case."""
+        return host_of(self.url)
+
+
+class Secret(Section):
+    """Credentials: a mounted directory with one file per key, or the values themselves.
+
+    File names in a directory: vsphereHost, vsphereUsername (or username), vspherePassword (or password),
+    vsphereInsecureSSL, userData.
+    """
+
+    directory: File | None = Field(None, description="directory of a mounted Kubernetes secret")
+    host: str | None = Field(None, description="host to log in to; the vCenter's own when absent")
+    user: str | None = Field(None, description="user")
+    password: SecretStr | None = Field(None, description="password")
+    insecure: bool = Field(False, description="take any certificate of `host`")  # noqa: FBT003
+    user_data: SecretStr | None = Field(None, description="bootstrap data for machines")
+    vcenters: Names = Field(
+        (),
+        description="vCenters whose requests may name it; else those that log in with it, or all when none does",
+    )
+
+
+class Store(Section):
+    """A volume store: a label for a folder on a datastore."""
+
+    vcenter: Label = Field("default", description="name of a [vcenters.<name>] section")
+    datacenter: str = Field(description="datacenter of the datastore")
+    path: str = Field(description="`[datastore] folder`")
+    installation: Annotated[str, Field(pattern=r"^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$")] = Field(
+        description="UUID of this installation, lower case; never changed afterwards"
+    )
+
+
+class Limits(Section):
+    """How much is done at once, how often it is tried and for how long."""
+
+    creates_per_vcenter: Count = Field(16, description="creates that run at once on one vCenter")
+    creates_per_template: Count = Field(5, description="clones that run at once of one template")
+    creates_per_datastore: Count = Field(8, description="clones that run at once to one datastore")
+    attempts: Count = Field(5, description="tries of a request that changes something")
+    budget_seconds: Seconds = Field(540, description="work of one try")
+    retry_seconds: Seconds = Field(
+        2, description="first pause after a passing failure; each next is four times it"
+    )
+    exhausted_seconds: Seconds = Field(60, description="first pause after ResourceExhausted; doubles")
+    busy_seconds: Seconds = Field(3600, description="longest wait for a machine that another request holds")
+    inline_hosts: Names = Field(
+        (), description="vCenter hosts that requests may name with credentials of their own"
+    )
+
+
+class Worker(Section):
+    """The JetStream worker."""
+
+    slots: Count = Field(8, description="requests that run at once, of each function and vCenter")
+    vcenters: Names = Field((), description="names of the vCenters it works for; all when empty")
+    health_host: str = Field("0.0.0.0", description="address of /healthz and /readyz")  # noqa: S104 - probes come from outside
+    health_port: Port = Field(8081, description="port of /healthz and /readyz; 0 takes a free one")
+    drain_seconds: Seconds = Field(20, description="time to finish or to check in after SIGTERM")
+
+
+class Http(Section):
+    """The HTTP router."""
+
+    host: str = Field("127.0.0.1", description="address it listens on")
+    port: Port = Field(8080, description="port it listens on")
+
+
+class Settings(Section):
+    """All settings of a process."""
+
+    nats: Nats | None = None
+    vcenters: dict[Label, VCenter] = Field(default_factory=dict)
+    secrets: dict[str, Secret] = Field(default_factory=dict)
+    stores: dict[str, Store] = Field(default_factory=dict)
+    limits: Limits = Limits()
+    worker: Worker = Worker()
+    http: Http = Http()
+
+    @model_validator(mode="after")
+    def _names_lead_somewhere(self) -> Self:
+        missing = [*self._missing_secrets(), *self._missing_vcenters()]
+        if missing:
+            raise ValueError("; ".join(missing))
+        return self
+
+    def _missing_secrets(self) -> Iterator[str]:
+        for label, vcenter in self.vcenters.items():
+            if vcenter.secret is not None and vcenter.secret not in self.secrets:
+                yield f"vcenters.{label}.secret names no section of secrets"
+
+    def _missing_vcenters(self) -> Iterator[str]:
+        named: dict[str, tuple[str, ...]] = {
+            f"stores.{name}.vcenter": (store.vcenter,) for name, store in self.stores.items()
+        }
+        named |= {f"secrets.{name}.vcenters": secret.vcenters for name, secret in self.secrets.items()}
+        named |= {"worker.vcenters": self.worker.vcenters}
+        for key, labels in named.items():
+            if not set(labels) <= self.vcenters.keys():
+                yield f"{key} names no section of vcenters"
+
+    @property
+    def own_vcenters(self) -> tuple[str, ...]:
+        """The labels this process works for."""
+        return self.worker.vcenters or tuple(self.vcenters)
+
+
+def host_of(url: str) -> str:
+    """Name the server behind a URL or a bare host: `host:port`, lower case."""
+    parts = urlsplit(url if "://" in url else f"https://{url}")
+    return f"{parts.hostname}:{parts.port or (80 if parts.scheme == 'http' else 443)}"
+
+
+def load(path: Path | None = None, environ: Mapping[str, str] = os.environ) -> Settings:
+    """Read the TOML file (`path`, else VSPHERE_FUNCTIONS_CONFIG, else none) and the environment over it.
+
+    Relative paths inside the file start from its folder. SettingsError when it cannot be used.
+    """
+    path = path or (Path(environ[FILE]) if environ.get(FILE) else None)
+    table = _read(path) if path else {}
+    for name, value in sorted(environ.items()):
+        if name.startswith(PREFIX) and name != FILE and "__" in name:
+            _overlay(table, name, value)
+    try:
+        return Settings.model_validate(table, context={"base": path and path.resolve().parent})
+    except ValidationError as error:
+        raise SettingsError("\n".join(_explain(error))) from None
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text("utf-8"))
+    except OSError as error:
+        raise SettingsError(f"{path}: {error.strerror}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        where = re.search(r"\(at .*\)", str(error))
+        raise SettingsError(f"{path}: not TOML {where[0] if where else ''}".rstrip()) from None
+
+
+def _overlay(table: dict[str, Any], name: str, value: str) -> None:
+    """Put one variable into the table: `VSPHERE_FUNCTIONS_VCENTERS__VC_1__URL` is vcenters.vc-1.url."""
+    *way, last = name.removeprefix(PREFIX).lower().split("__")
+    for part in way:
+        table = table.setdefault(_known(table, part), {})
+        if not isinstance(table, dict):
+            raise SettingsError(f"{name}: leads through a key that is no section")
+    table[_known(table, last)] = value
+
+
+def _known(table: Mapping[str, Any], part: str) -> str:
+    """Find the key that a variable means: an environment knows neither case nor dashes."""
+    return next((key for key in table if key.lower().replace("-", "_") == part), part)
+
+
+def _explain(error: ValidationError) -> Iterator[str]:
+    for one in error.errors(include_url=False, include_context=False, include_input=False):
+        key = ".".join(str(part) for part in one["loc"] if part != "[key]")
+        message = one["msg"].removeprefix("Value error, ")
+        words = {"extra_forbidden": "unknown key", "missing": "is required"}
+        yield ": ".join(filter(None, (key, words.get(one["type"], message))))

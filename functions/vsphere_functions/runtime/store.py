@@ -1,0 +1,78 @@
+"""Where records lie: a few keys with compare-and-set, in NATS or in memory."""
+
+from enum import StrEnum
+from typing import NamedTuple, Protocol
+
+
+class Bucket(StrEnum):
+    """The buckets by name."""
+
+    OPERATIONS = "vsphere_operations"
+    IDENTITIES = "vsphere_identities"
+    LEASES = "vsphere_leases"
+
+
+class Entry(NamedTuple):
+    """A value, and the revision that a change of it must name."""
+
+    value: bytes
+    revision: int
+
+
+class StoreError(Exception):
+    """The store does not answer; whether the last change happened is unknown."""
+
+
+class Store(Protocol):
+    """Keys with compare-and-set; every method can raise StoreError."""
+
+    async def create(self, bucket: Bucket, key: str, value: bytes) -> int | None:
+        """Write a key that is not there; its revision, or None when it is."""
+
+    async def get(self, bucket: Bucket, key: str) -> Entry | None:
+        """Read a key, or None when it is not there."""
+
+    async def update(self, bucket: Bucket, key: str, value: bytes, revision: int) -> int | None:
+        """Write over `revision`; the new revision, or None when the key has moved on."""
+
+    async def delete(self, bucket: Bucket, key: str, revision: int) -> bool:
+        """Remove a key that is at `revision`; False when it has moved on."""
+
+
+class MemoryStore:
+    """The records of a lone process: they end with it, and nobody else sees them.
+
+    Leases do not run out here: whoever holds one is in the same process and lets go of it.
+    """
+
+    def __init__(self) -> None:
+        self._entries: dict[tuple[Bucket, str], Entry] = {}
+        self._revision = 0
+
+    async def create(self, bucket: Bucket, key: str, value: bytes) -> int | None:
+        """Write a key that is not there."""
+        return None if (bucket, key) in self._entries else self._write(bucket, key, value)
+
+    async def get(self, bucket: Bucket, key: str) -> Entry | None:
+        """Read a key."""
+        return self._entries.get((bucket, key))
+
+    async def update(self, bucket: Bucket, key: str, value: bytes, revision: int) -> int | None:
+        """Write over `revision`."""
+        return self._write(bucket, key, value) if self._is_at(bucket, key, revision) else None
+
+    async def delete(self, bucket: Bucket, key: str, revision: int) -> bool:
+        """Remove a key that is at `revision`."""
+        if not self._is_at(bucket, key, revision):
+            return False
+        del self._entries[bucket, key]
+        return True
+
+    def _is_at(self, bucket: Bucket, key: str, revision: int) -> bool:
+        entry = self._entries.get((bucket, key))
+        return entry is not None and entry.revision == revision
+
+    def _write(self, bucket: Bucket, key: str, value: bytes) -> int:
+        self._revision += 1
+        self._entries[bucket, key] = Entry(value, self._revision)
+        return self._revision
