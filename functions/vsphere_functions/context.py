@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Protocol
 
+from vsphere_events.code import Code
+from vsphere_events.error import CallError
 from vsphere_functions.vsphere.fence import Fence, Unfenced
 from vsphere_functions.vsphere.sessions import Credentials, Sessions
 from vsphere_functions.vsphere.vcenter import VCenter
@@ -30,15 +32,21 @@ class Context:
     """Made anew for each request from what the process holds once.
 
     `label` names the configured vCenter; `credentials` are those the request names (secretRef, inline secrets),
-    or None for the configured ones.
+    or None for the configured ones; `user_data` is the bootstrap data of the same secrets, inline ones first.
     """
 
     label: str
     sessions: Sessions
     credentials: Credentials | None = None
+    user_data: str | None = field(default=None, repr=False)
     fence: Fence = field(default_factory=Unfenced)
     unfinished: Unfinished = field(default_factory=NothingUnfinished)
     clock: Callable[[], datetime] = lambda: datetime.now(UTC)
+
+    def refuse_unfinished(self, owner: str, machine: str | None) -> None:
+        """Refuse to call a machine absent while a create of it has begun and not ended (Aborted)."""
+        if machine is not None and machine in self.unfinished.creating(owner):
+            raise CallError(Code.ABORTED, f"machine {machine!r} is being created")
 
     def vcenter(self) -> VCenter:
         """Return the request's vCenter; Unavailable or Unauthenticated when it cannot be had."""

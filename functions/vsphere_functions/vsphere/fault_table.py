@@ -31,10 +31,11 @@ _ANY: dict[Code, _Words] = {
         "connected or not in service",
         "InaccessibleDatastore NoConnectedDatastore InvalidDatastoreState CannotAccessFile CannotAccessVmComponent "
         "CannotAccessLocalSource": "the storage or a part of the VM cannot be reached",
-        "Timedout NetworkCopyFault HttpFault LicenseServerUnavailable LicenseSourceUnavailable "
-        "StorageDrsHmsUnreachable PeerNotReachable ProviderConnectionFailed ProviderUnavailable ProviderBusy InactiveProvider "
-        "ServiceNotInitialized EamServiceNotInitialized EamIOFault NoConnectionToVCenter MigrationNotReady "
-        "GuestOperationsUnavailable": "a service of vCenter does not answer at the moment",
+        "Timedout NetworkCopyFault HttpFault MigrationNotReady GuestOperationsUnavailable LicenseServerUnavailable "
+        "LicenseSourceUnavailable": "vCenter could not do it in time",
+        "ProviderConnectionFailed ProviderUnavailable ProviderBusy InactiveProvider PeerNotReachable "
+        "StorageDrsHmsUnreachable ServiceNotInitialized EamServiceNotInitialized EamIOFault "
+        "NoConnectionToVCenter": "a service of vCenter does not answer at the moment",
     },
     Code.RESOURCE_EXHAUSTED: {
         "NoDiskSpace InsufficientStorageSpace InsufficientStorageIops NamespaceFull "

@@ -4,7 +4,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from vsphere_functions.vsphere.faults import as_call_error
 from vsphere_functions.vsphere.fence import Fence
 from vsphere_functions.vsphere.ref import Ref
 from vsphere_functions.vsphere.session import Row, Session
@@ -18,11 +17,11 @@ class VCenter:
     session: Session
     fence: Fence
 
-    def ask(self, ref: Ref, method: str, **arguments: object) -> Any:
+    def ask(self, ref: Ref, method: str, **arguments: Any) -> Any:
         """Make a call that changes nothing; it is repeated after a transport error."""
         return self.session.call(ref, method, repeatable=True, **arguments)
 
-    def change(self, step: str, ref: Ref, method: str, **arguments: object) -> Any:
+    def change(self, step: str, ref: Ref, method: str, **arguments: Any) -> Any:
         """Make a call that changes something, under the fence, once; faults are read as those of `step`."""
         self.fence.check()
         return self.session.call(ref, method, step=step, **arguments)
@@ -34,6 +33,3 @@ class VCenter:
     def scan(self, paths: Mapping[str, Sequence[str]], root: Ref | None = None) -> dict[Ref, Row]:
         """Read narrow paths of every object of the given types below `root` (default: everywhere)."""
         return self.session.scan(paths, root)
-
-
-__all__ = ["VCenter", "as_call_error"]

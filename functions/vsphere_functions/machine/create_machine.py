@@ -1,0 +1,44 @@
+"""Create a machine by cloning a template.
+
+Promises: a request that comes again makes no second machine: it joins the clone that runs, or adopts the VM that
+carries the owner's mark, and finishes it. A VM that is not ours, or that was made from another spec, is left alone
+(AlreadyExists). Everything that is wrong with the request is said at once, before anything is cloned
+(InvalidArgument). Privileges: VirtualMachine.Provisioning.DeployTemplate or Clone, VirtualMachine.Inventory,
+VirtualMachine.Config, VirtualMachine.Interact.PowerOn, Resource.AssignVMToPool, Datastore.AllocateSpace,
+Network.Assign, Global.SetCustomField, Global.ManageCustomFields.
+Source: CreateMachine of Gardener's machine contract; CloneVM_Task of the vSphere API.
+"""
+
+from vsphere_events.machine import CreateMachineRequest, CreateMachineResult
+from vsphere_functions.bootstrap.cloud_init import cloud_init
+from vsphere_functions.context import Context
+from vsphere_functions.steps import Steps
+from vsphere_functions.vsphere.attributes import show_tags
+from vsphere_functions.vsphere.birth import mark_ready, record_birth
+from vsphere_functions.vsphere.clone import clone
+from vsphere_functions.vsphere.find import find_own
+from vsphere_functions.vsphere.machine import addresses, provider_id
+from vsphere_functions.vsphere.place import find_place
+from vsphere_functions.vsphere.power import power_on
+from vsphere_functions.vsphere.wanted import Wanted
+
+FINISH = (record_birth, show_tags, power_on, mark_ready)
+
+
+def create_machine(request: CreateMachineRequest, ctx: Context) -> Steps[CreateMachineResult]:
+    """Make the machine, or finish the one that an earlier delivery began."""
+    want = Wanted.of(request)
+    want = want.booting_from(cloud_init(want.machine, want.instance_uuid, ctx.user_data))
+    vcenter = ctx.vcenter()
+    machine = yield from find_own(vcenter, want)
+    if machine is None:
+        place = find_place(vcenter, want)
+        machine = yield from clone(vcenter, want, place)
+    for finish in FINISH:  # each looks before it acts
+        yield from finish(vcenter, machine, want)
+    return CreateMachineResult(
+        provider_id=provider_id(machine),
+        node_name=want.machine,
+        addresses=addresses(machine),
+        last_known_state=str(want.state_at(vcenter, "ready", machine)),
+    )

@@ -1,0 +1,38 @@
+"""Delete a machine; what it was not born with survives it.
+
+Promises: every disk that the machine was not born with is taken off, verified and reported before the VM is
+destroyed; one that cannot be taken off stops the delete (FailedPrecondition, nothing destroyed). A machine that
+is not there is OK, once its absence is proven; with a providerID only that incarnation counts, so a late delete
+does not hit a newer machine of the name. A VM that is out of reach is left alone (Unavailable). Privileges:
+VirtualMachine.Interact.PowerOff, VirtualMachine.Config.RemoveDisk, VirtualMachine.Config.AdvancedConfig,
+VirtualMachine.Inventory.Delete.
+Source: DeleteMachine of Gardener's machine contract; Destroy_Task of the vSphere API.
+"""
+
+from vsphere_events.machine import DeleteMachineRequest, DeleteMachineResult, DetachedVolume
+from vsphere_functions.context import Context
+from vsphere_functions.steps import Steps
+from vsphere_functions.vsphere.destroy import destroy, detach, detached_before, refuse_question
+from vsphere_functions.vsphere.find import find_doomed
+from vsphere_functions.vsphere.machine import provider_id
+from vsphere_functions.vsphere.power import power_off
+
+
+def delete_machine(request: DeleteMachineRequest, ctx: Context) -> Steps[DeleteMachineResult]:
+    """Detach what has to outlive the machine, then destroy it."""
+    vcenter, owner = ctx.vcenter(), str(request.provider_spec.owner)
+    machine, state = yield from find_doomed(vcenter, owner, request)
+    if machine is None:
+        ctx.refuse_unfinished(owner, request.machine_name)
+        return DeleteMachineResult(
+            provider_id=request.provider_id,
+            detached_volumes=tuple(map(DetachedVolume.model_validate, detached_before(state.detached))),
+        )
+    refuse_question(machine)
+    yield from power_off(vcenter, machine, state)
+    detached = yield from detach(vcenter, machine, state)
+    yield from destroy(vcenter, machine, state)
+    return DeleteMachineResult(
+        provider_id=provider_id(machine),
+        detached_volumes=tuple(map(DetachedVolume.model_validate, detached)),
+    )

@@ -1,0 +1,79 @@
+"""The one reconfigure after a clone: what the machine was born with, and what its guest boots from."""
+
+from vsphere_events.model import problems
+from vsphere_functions.steps import Step, Steps
+from vsphere_functions.vsphere.disks import birth_record, disks_of, not_born_with
+from vsphere_functions.vsphere.follow import change
+from vsphere_functions.vsphere.identity import BORN, MARK, READY
+from vsphere_functions.vsphere.machine import Machine, keyed
+from vsphere_functions.vsphere.specs import growth, reconfigure_spec
+from vsphere_functions.vsphere.vcenter import VCenter
+from vsphere_functions.vsphere.wanted import Wanted
+
+_SIZES = {
+    "numCPUs": "config.hardware.numCPU",
+    "memoryMB": "config.hardware.memoryMB",
+    "guestId": "config.guestId",
+}
+
+
+def record_birth(vcenter: VCenter, machine: Machine, want: Wanted) -> Steps[None]:
+    """Record each disk's key and uuid, mend the mark, and set what the clone left out; powered off only.
+
+    Bootstrap data is written again when it differs: tokens in it are renewed between tries.
+    """
+    extra = _missing(machine, want)
+    off = machine.power == "poweredOff"
+    sizes = _differing(machine, want) if off else {}
+    larger = growth(want.spec, machine.row.get("config.hardware.device")) if off else []
+    if not (extra or sizes or larger):
+        return
+    state = want.state_at(vcenter, "record_birth", machine)
+    spec = reconfigure_spec(extra, deviceChange=larger, **sizes)
+    message = "recording what the machine was born with"
+    yield from change(vcenter, "record_birth", machine.ref, "ReconfigVM_Task", state, message, spec=spec)
+    yield Step("record_birth", str(state), "recorded what the machine was born with")
+
+
+def _missing(machine: Machine, want: Wanted) -> dict[str, str]:
+    extra = {}
+    if not machine.row.get(keyed(BORN)):
+        strangers = {disk.key for disk in not_born_with(machine)}
+        disks = disks_of(machine.row.get("config.hardware.device"))
+        extra[BORN] = birth_record(disk for disk in disks if disk.key not in strangers)
+    mark = machine.mark
+    if mark is not None and machine.uuid is not None and mark.uuid != machine.uuid:
+        extra[MARK] = str(mark.given(machine.uuid))
+    if machine.power == "poweredOff" and not machine.ready:
+        told = {key: machine.row.get(keyed(key)) for key in want.guestinfo}
+        if told != want.guestinfo:
+            if want.wrong:
+                raise problems(tuple(want.wrong))
+            extra |= want.guestinfo
+    return extra
+
+
+def _differing(machine: Machine, want: Wanted) -> dict[str, int | str]:
+    return {
+        name: value
+        for name, value in want.sizes().items()
+        if str(machine.row.get(_SIZES[name])) != str(value)
+    }
+
+
+def mark_ready(vcenter: VCenter, machine: Machine, want: Wanted) -> Steps[None]:
+    """Note that the create got to its end, so that a machine that is off later was stopped, not half built."""
+    if machine.ready:
+        return
+    state = want.state_at(vcenter, "ready", machine)
+    spec = reconfigure_spec({READY: "true"})
+    yield from change(
+        vcenter,
+        "mark_ready",
+        machine.ref,
+        "ReconfigVM_Task",
+        state,
+        "noting that the machine is ready",
+        spec=spec,
+    )
+    yield Step("ready", str(state), "the machine is ready", 100)

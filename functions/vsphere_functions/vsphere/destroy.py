@@ -1,0 +1,125 @@
+"""Destroy a machine, and first take off it what has to outlive it."""
+
+import json
+import re
+from typing import Any
+
+from vsphere_events.code import Code
+from vsphere_events.error import CallError
+from vsphere_functions.steps import Step, Steps
+from vsphere_functions.vsphere.disks import Disk, disks_of, not_born_with, own_folder
+from vsphere_functions.vsphere.faults import fault_name
+from vsphere_functions.vsphere.follow import change
+from vsphere_functions.vsphere.identity import DETACHED
+from vsphere_functions.vsphere.machine import Machine, listed, read_machines
+from vsphere_functions.vsphere.specs import reconfigure_spec, removals
+from vsphere_functions.vsphere.state import State
+from vsphere_functions.vsphere.vcenter import VCenter
+
+_DISK_FILES = {"diskDescriptor", "diskExtent", "digestDescriptor", "digestExtent"}
+
+
+def detached_before(told: str | None) -> list[dict[str, str]]:
+    """Read the list of disks that earlier tries detached; whatever is no such list is empty."""
+    try:
+        found = json.loads(told or "[]")
+    except ValueError:
+        return []
+    return (
+        [one for one in found if isinstance(one, dict) and one.get("vmdkPath")]
+        if isinstance(found, list)
+        else []
+    )
+
+
+def detach(vcenter: VCenter, machine: Machine, state: State) -> Steps[list[dict[str, str]]]:
+    """Take off every disk that the machine was not born with; return those and what earlier tries took off.
+
+    The same reconfigure writes the list into the VM, so that an interrupted delete still reports it.
+    FailedPrecondition when a disk cannot be taken off, or when a file that is not the machine's own is still
+    part of it; nothing is destroyed then.
+    """
+    before = detached_before(machine.detached)
+    disks = not_born_with(machine)
+    if not disks:
+        _own_files_only(machine)
+        return before
+    _refuse_snapshots(machine, disks)
+    gone = _merged(before, [_told(disk) for disk in disks])
+    told = json.dumps(gone, separators=(",", ":"))
+    state = state.at("detach")
+    spec = reconfigure_spec({DETACHED: told}, deviceChange=removals(disks))
+    message = f"detaching {len(disks)} disks"
+    yield from change(vcenter, "detach", machine.ref, "ReconfigVM_Task", state, message, spec=spec)
+    _verify(vcenter, machine)
+    yield Step("detach", str(state.having_detached(told)), f"detached {len(disks)} disks")
+    return gone
+
+
+def _merged(before: list[dict[str, str]], now: list[dict[str, str]]) -> list[dict[str, str]]:
+    paths = {one["vmdkPath"] for one in now}
+    return [*(one for one in before if one["vmdkPath"] not in paths), *now]
+
+
+def _told(disk: Disk) -> dict[str, str]:
+    told = {"vmdkPath": disk.path, "uuid": disk.uuid, "fcdId": disk.first_class_id}
+    return {name: value for name, value in told.items() if value}
+
+
+def _refuse_snapshots(machine: Machine, disks: list[Disk]) -> None:
+    """Refuse a disk that a snapshot holds: a real vCenter does not let go of it."""
+    for disk in disks:
+        mode = (disk.device.get("backing") or {}).get("diskMode", "")
+        if re.search(r"-\d{6}\.vmdk$", disk.path) or (
+            machine.row.get("snapshot") and not mode.startswith("independent")
+        ):
+            raise CallError(
+                Code.FAILED_PRECONDITION,
+                f"a snapshot of {machine.name!r} holds the disk {disk.path}; nothing was detached or destroyed",
+            )
+
+
+def _verify(vcenter: VCenter, machine: Machine) -> None:
+    """Read the machine again and refuse to go on while anything foreign is on it."""
+    for again in read_machines(vcenter, [machine.ref]):
+        left = not_born_with(again)
+        if left:
+            paths = ", ".join(disk.path for disk in left)
+            raise CallError(Code.FAILED_PRECONDITION, f"still attached: {paths}; nothing was destroyed")
+        _own_files_only(again)
+
+
+def _own_files_only(machine: Machine) -> None:
+    """Refuse while a disk file that is not the machine's own belongs to it, a snapshot's included."""
+    folders = {
+        disk.path.rpartition("/")[0] + "/" for disk in disks_of(machine.row.get("config.hardware.device"))
+    }
+    folders.add(own_folder(machine))
+    files: list[dict[str, Any]] = listed(machine.row.get("layoutEx.file"))
+    for file in files:
+        name = file.get("name", "")
+        if file.get("type") in _DISK_FILES and name.rpartition("/")[0] + "/" not in folders:
+            raise CallError(
+                Code.FAILED_PRECONDITION, f"the file {name} is not the machine's own; nothing was destroyed"
+            )
+
+
+def destroy(vcenter: VCenter, machine: Machine, state: State) -> Steps[None]:
+    """Destroy the VM and see that it is gone; a VM that another has destroyed meanwhile is gone as well."""
+    state = state.at("destroy")
+    try:
+        yield from change(vcenter, "destroy", machine.ref, "Destroy_Task", state, "destroying the machine")
+    except CallError as error:
+        if fault_name(error) != "ManagedObjectNotFound":
+            raise
+    if vcenter.read([machine.ref], {"VirtualMachine": ["name"]}):
+        raise CallError(Code.ABORTED, f"the VM {machine.name!r} is still there after it was destroyed")
+    yield Step("destroy", str(state), "the machine is gone")
+
+
+def refuse_question(machine: Machine) -> None:
+    """Refuse a machine that waits for an answer, with the question (vSphere API, runtime.question)."""
+    question = machine.row.get("runtime.question")
+    if question:
+        text = question.get("text", "") if isinstance(question, dict) else ""
+        raise CallError(Code.FAILED_PRECONDITION, f"the VM {machine.name!r} waits for an answer: {text}")

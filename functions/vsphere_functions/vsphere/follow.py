@@ -1,0 +1,59 @@
+"""Follow a task to its end, one step at a time, so that deadline and cancel are looked at meanwhile."""
+
+from typing import Any
+
+from vsphere_events.code import Code
+from vsphere_events.error import CallError
+from vsphere_functions.steps import Step, Steps
+from vsphere_functions.vsphere.faults import fault_of
+from vsphere_functions.vsphere.ref import Ref
+from vsphere_functions.vsphere.state import State
+from vsphere_functions.vsphere.vcenter import VCenter
+
+PAUSE = 1.0
+"""Seconds between two looks at deadline and cancel; the watcher itself looks more often."""
+
+
+def follow(vcenter: VCenter, step: str, task: Ref, state: State, message: str) -> Steps[Any]:
+    """Wait for the task, yielding its progress; return its result or raise its error.
+
+    Aborted when the task is gone before it was seen to end: its outcome is looked up by identity next time.
+    """
+    state = state.at(step, task=task.id)
+    yield Step(step, str(state), message, 0)
+    watched = vcenter.session.watch(task, step)
+    while (info := watched.poll(PAUSE)) is None:
+        yield Step(step, str(state), message, watched.progress)
+    if info.vanished:
+        raise CallError(Code.ABORTED, f"the task of {step} is gone; its outcome is looked up at the next try")
+    if info.error is not None:
+        raise info.error
+    return info.result
+
+
+def change(
+    vcenter: VCenter, step: str, ref: Ref, method: str, state: State, message: str, **arguments: Any
+) -> Steps[Any]:
+    """Start a task under the fence and follow it; one that holds the object meanwhile is waited for.
+
+    Aborted when others go on holding it.
+    """
+    for _ in range(3):
+        try:
+            task = vcenter.change(step, ref, method, **arguments)
+            return (yield from follow(vcenter, step, task, state, message))
+        except CallError as error:
+            fault, last = fault_of(error), error
+            if fault is None or fault.name != "TaskInProgress":
+                raise
+            busy = fault.fields.get("task")
+            if isinstance(busy, Ref):
+                yield from join(vcenter, step, state.at(step, task=busy.id))
+    raise last
+
+
+def join(vcenter: VCenter, step: str, state: State) -> Steps[None]:
+    """Wait until a task that an earlier call recorded has ended, however it ends; a task that is gone has."""
+    watched = vcenter.session.watch(Ref("Task", state.task or ""), step)
+    while watched.poll(PAUSE) is None:
+        yield Step(step, str(state), "waiting for the task of an earlier call", watched.progress)

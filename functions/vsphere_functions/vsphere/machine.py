@@ -1,0 +1,154 @@
+"""A machine as one read of narrow paths shows it."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from ipaddress import ip_address
+from typing import Any
+
+from vsphere_events.machine import Address
+from vsphere_events.provider_id import ProviderID
+from vsphere_functions.vsphere.identity import BORN, DETACHED, MARK, READY, Mark
+from vsphere_functions.vsphere.names import unescape
+from vsphere_functions.vsphere.ref import Ref
+from vsphere_functions.vsphere.session import Row
+from vsphere_functions.vsphere.vcenter import VCenter
+
+
+def keyed(key: str) -> str:
+    """Return the property path of one extraConfig value."""
+    return f'config.extraConfig["{key}"]'
+
+
+BOOTSTRAP = tuple(
+    f"guestinfo.{name}{suffix}" for name in ("metadata", "userdata") for suffix in ("", ".encoding")
+)
+"""The guestinfo keys that cloud-init reads."""
+
+IDENTITY = ("name", "config.uuid", "config.instanceUuid", "config.template", keyed(MARK))
+"""What tells whose a VM is; a list of thousands reads no more than this."""
+
+STATUS = (
+    *IDENTITY,
+    keyed(READY),
+    keyed(DETACHED),
+    "runtime.powerState",
+    "runtime.connectionState",
+    "guest.net",
+)
+
+WHOLE = (
+    *STATUS,
+    keyed(BORN),
+    *(keyed(key) for key in BOOTSTRAP),
+    "config.guestId",
+    "config.hardware.numCPU",
+    "config.hardware.memoryMB",
+    "config.hardware.device",
+    "config.files.vmPathName",
+    "customValue",
+    "layoutEx.file",
+    "runtime.question",
+    "snapshot",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """One VM: who it is, and the row it was read from."""
+
+    ref: Ref
+    row: Row
+
+    @property
+    def name(self) -> str:
+        """The VM's name as people write it."""
+        return unescape(self.row.get("name", ""))
+
+    @property
+    def uuid(self) -> str | None:
+        """The BIOS uuid, lower case; None while `config` cannot be read."""
+        uuid = self.row.get("config.uuid")
+        return uuid.lower() if uuid else None
+
+    @property
+    def mark(self) -> Mark | None:
+        """The ownership mark, whoever put it there."""
+        return Mark.parse(self.row.get(keyed(MARK)))
+
+    @property
+    def own_mark(self) -> Mark | None:
+        """The mark, when this VM is the marked one and no copy of it, and no template."""
+        mark, instance = self.mark, self.row.get("config.instanceUuid")
+        if mark is None or self.row.get("config.template") or not mark.is_of(self.uuid, instance):
+            return None
+        return mark
+
+    @property
+    def readable(self) -> bool:
+        """Whether the row says who the VM is (its `config` was there)."""
+        return self.uuid is not None
+
+    @property
+    def connected(self) -> bool:
+        """Whether the VM's host answers and the VM's files are within reach."""
+        return bool(self.row.get("runtime.connectionState", "connected") == "connected")
+
+    @property
+    def power(self) -> str | None:
+        """The power state as vSphere spells it."""
+        return self.row.get("runtime.powerState")
+
+    @property
+    def ready(self) -> bool:
+        """Whether its create got to the end once."""
+        return bool(self.row.get(keyed(READY)))
+
+    @property
+    def detached(self) -> str | None:
+        """What a delete has detached so far, as it wrote it down."""
+        return self.row.get(keyed(DETACHED)) or None
+
+
+def provider_id(machine: Machine) -> ProviderID:
+    """Return the machine's providerID, with the region that its create was given."""
+    return ProviderID(machine.uuid or "", machine.mark.region if machine.mark else None)
+
+
+def node_name(machine: Machine) -> str:
+    """Return the name of the machine's node: the name that its create was given."""
+    return machine.mark.machine if machine.mark else machine.name
+
+
+def addresses(machine: Machine) -> tuple[Address, ...]:
+    """Return the guest's addresses on the VM's own cards; none that only the guest's own networks know."""
+    nics = [nic for nic in machine.row.get("guest.net") or [] if int(nic.get("deviceConfigId", -1)) >= 0]
+    found = [address for nic in nics for address in listed(nic.get("ipAddress")) if _reachable(address)]
+    return tuple(Address(type="InternalIP", address=one) for one in found)
+
+
+def _reachable(address: str) -> bool:
+    try:
+        ip = ip_address(address)
+    except ValueError:
+        return False
+    return not (ip.is_link_local or ip.is_loopback or ip.is_unspecified or ip.is_multicast)
+
+
+def listed(value: Any) -> list[Any]:
+    """Return what the reader gave for a repeated element as a list, however often it stood there."""
+    if value is None or value == "":
+        return []
+    return value if isinstance(value, list) else [value]
+
+
+def read_machines(vcenter: VCenter, refs: Iterable[Ref], paths: tuple[str, ...] = WHOLE) -> list[Machine]:
+    """Read the given VMs in one call; one that has gone is left out."""
+    refs = list(refs)
+    if not refs:
+        return []
+    return list(machines(vcenter.read(refs, {"VirtualMachine": paths})))
+
+
+def machines(rows: dict[Ref, Row]) -> Iterator[Machine]:
+    """Yield the machines among the rows."""
+    return (Machine(ref, row) for ref, row in rows.items() if ref.type == "VirtualMachine")

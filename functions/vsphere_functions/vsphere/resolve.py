@@ -1,0 +1,149 @@
+"""From the names of a provider spec to the objects they mean, with everything that is wrong about them."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Self
+
+from vsphere_events.error import Detail
+from vsphere_events.provider_spec import CreateSpec
+from vsphere_functions.vsphere.atlas import COMPUTES, NETWORKS, Atlas
+from vsphere_functions.vsphere.names import escape
+from vsphere_functions.vsphere.ref import Ref
+from vsphere_functions.vsphere.session import Row
+from vsphere_functions.vsphere.vcenter import VCenter
+
+
+@dataclass(slots=True)
+class Resolved:
+    """What the names of a spec meant when they were looked up; None where `wrong` says why not."""
+
+    atlas: Atlas = field(repr=False)
+    datacenter: Ref | None = None
+    folder: Ref | None = None
+    compute: Ref | None = None
+    pool: Ref | None = None
+    host: Ref | None = None
+    datastore: Ref | None = None
+    network: Ref | None = None
+    template: Ref | None = None
+    wrong: list[Detail] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, vcenter: VCenter, spec: CreateSpec) -> Self:
+        """Survey the vCenter and resolve all names of the spec."""
+        found = cls(Atlas.survey(vcenter))
+        found.datacenter = found.find_datacenter(spec.datacenter)
+        if found.datacenter is not None:
+            found.fill(vcenter, spec, found.datacenter)
+        return found
+
+    @property
+    def refs(self) -> list[Ref]:
+        """All objects that were found, each once."""
+        parts = (self.datacenter, self.folder, self.compute, self.pool, self.host)
+        return list({ref for ref in (*parts, self.datastore, self.network, self.template) if ref})
+
+    def fill(self, vcenter: VCenter, spec: CreateSpec, datacenter: Ref) -> None:
+        """Resolve what lies inside the datacenter."""
+        self.folder = self.find_folder(datacenter, spec.folder)
+        self.host = self.find(datacenter, "hostSystem", "host", ("HostSystem",), spec.host_system)
+        self.pool = self.find(
+            datacenter, "resourcePool", "resource pool", ("ResourcePool",), spec.resource_pool
+        )
+        self.compute = self.find(
+            datacenter, "computeCluster", "cluster", COMPUTES, spec.compute_cluster
+        ) or self.compute_of(self.host or self.pool)
+        if self.pool is None and self.compute is not None:
+            self.pool = self.atlas.rows[self.compute].get("resourcePool")
+        self.datastore = self.find(datacenter, "datastore", "datastore", ("Datastore",), spec.datastore)
+        self.network = self.find(datacenter, "network", "network", NETWORKS, spec.network)
+        self.within_reach("datastore", self.datastore)
+        self.within_reach("network", self.network)
+        self.template = self.find_template(vcenter, datacenter, spec.template_vm)
+
+    def refuse(self, name: str, reason: str, candidates: Iterable[str] = ()) -> None:
+        """Note one violation, with up to 20 names that could be meant instead."""
+        self.wrong.append(Detail(reason, f"providerSpec.{name}", tuple(sorted(candidates))[:20]))
+
+    def find_datacenter(self, given: str | None) -> Ref | None:
+        """Resolve the datacenter: by inventory path, by name, or the only one."""
+        there = self.atlas.of(("Datacenter",))
+        if given is None:
+            hits, reason = there, "there is not exactly one datacenter; name one"
+        else:
+            path = _parts(given)
+            hits = [ref for ref in there if self.atlas.full_path(ref) == path]
+            hits = hits or [ref for ref in there if self.atlas.name(ref) == given]
+            reason = f'several datacenters are named "{given}"' if hits else f'no datacenter "{given}"'
+        if len(hits) == 1:
+            return hits[0]
+        self.refuse("datacenter", reason, ["/".join(self.atlas.full_path(ref)) for ref in hits or there])
+        return None
+
+    def find_folder(self, datacenter: Ref, given: str | None) -> Ref | None:
+        """Resolve a folder by its path below the datacenter's VM folder."""
+        top: Ref = self.atlas.rows[datacenter]["vmFolder"]
+        if given is None:
+            return top
+        there = [ref for ref in self.atlas.of(("Folder",), datacenter) if top in self.atlas.lineage(ref)]
+        hit = next((ref for ref in there if self.atlas.path(ref) == _parts(given)), None)
+        if hit is None:
+            where = self.atlas.name(datacenter)
+            paths = {"/".join(self.atlas.path(ref)) for ref in there} - {""}
+            self.refuse("folder", f'no VM folder "{given}" in datacenter {where}', paths)
+        return hit
+
+    def find(
+        self, datacenter: Ref, name: str, what: str, types: tuple[str, ...], given: str | None
+    ) -> Ref | None:
+        """Resolve a name or path of the given types inside the datacenter."""
+        if given is None:
+            return None
+        hits, where = self.atlas.named(types, datacenter, given), self.atlas.name(datacenter)
+        if len(hits) == 1:
+            return hits[0]
+        if hits:
+            paths = ["/".join(self.atlas.path(ref)) for ref in hits]
+            self.refuse(name, f'several {what}s are named "{given}" in datacenter {where}', paths)
+        else:
+            there = {self.atlas.name(ref) for ref in self.atlas.of(types, datacenter)}
+            self.refuse(name, f'no {what} "{given}" in datacenter {where}', there)
+        return None
+
+    def compute_of(self, inside: Ref | None) -> Ref | None:
+        """Return the compute resource that a host or pool belongs to."""
+        return next((ref for ref in self.atlas.lineage(inside) if ref.type in COMPUTES), None)
+
+    def find_template(self, vcenter: VCenter, datacenter: Ref, given: str) -> Ref | None:
+        """Resolve a template by its path below the datacenter's VM folder."""
+        path = (*self.atlas.full_path(datacenter), "vm", *_parts(given))
+        found: Ref | None = vcenter.ask(
+            vcenter.session.content["searchIndex"],
+            "FindByInventoryPath",
+            inventoryPath="/".join(escape(part) for part in path),
+        )
+        if found is None or found.type != "VirtualMachine":
+            self.refuse("templateVM", f"no VM at {given}")
+            return None
+        return found
+
+    def within_reach(self, name: str, ref: Ref | None) -> None:
+        """Refuse a datastore or network that the compute resource is not attached to."""
+        if ref is None or self.compute is None:
+            return
+        attached = self.atlas.rows[self.compute].get(name) or []
+        if ref not in attached:
+            where = self.atlas.name(self.compute)
+            there = {self.atlas.name(one) for one in attached if one in self.atlas.rows}
+            self.refuse(name, f'{name} "{self.atlas.name(ref)}" is not attached to {where}', there)
+
+    def stands(self, rows: dict[Ref, Row]) -> bool:
+        """Say whether all objects still have the name and parent they were found by."""
+        return all(
+            ref in rows and all(rows[ref].get(key) == was.get(key) for key in ("name", "parent"))
+            for ref, was in ((ref, self.atlas.rows[ref]) for ref in self.refs)
+        )
+
+
+def _parts(path: str) -> tuple[str, ...]:
+    return tuple(part for part in path.split("/") if part)

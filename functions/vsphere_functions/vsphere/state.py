@@ -1,0 +1,64 @@
+"""LastKnownState: what a later call may resume from, never what it has to believe."""
+
+import json
+from dataclasses import asdict, dataclass, replace
+from typing import Self
+
+VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """Where a call stood: phase, running task, VM reference, identity, and which vCenter said so.
+
+    `detached` is what a delete has detached so far, to be reported even when the VM is gone by then. Rendered as
+    compact JSON with the contract's spelling; holds no secret.
+    """
+
+    phase: str
+    vcenter: str
+    instance_uuid: str
+    vm: str | None = None
+    uuid: str | None = None
+    task: str | None = None
+    detached: str | None = None
+
+    @classmethod
+    def parse(cls, text: str | None, *, vcenter: str, instance_uuid: str) -> Self | None:
+        """Read a state of this machine on this vCenter; anything else, of whatever shape, is None."""
+        try:
+            told = json.loads(text or "null")
+        except (ValueError, RecursionError):
+            return None
+        if not isinstance(told, dict) or told.get("v") != VERSION:
+            return None
+        names = {name: _SPELLING.get(name, name) for name in cls.__slots__}
+        fields = {name: told[key] for name, key in names.items() if told.get(key) is not None}
+        if not all(isinstance(value, str) for value in fields.values()) or "phase" not in fields:
+            return None
+        if (fields.get("vcenter"), fields.get("instance_uuid")) != (vcenter, instance_uuid):
+            return None
+        return cls(**fields)
+
+    @classmethod
+    def of(cls, told: str | None, vcenter: str, instance_uuid: str) -> Self:
+        """Return the state that was told when it is of this machine on this vCenter, else a fresh one."""
+        known = cls.parse(told, vcenter=vcenter, instance_uuid=instance_uuid)
+        return known or cls(phase="begin", vcenter=vcenter, instance_uuid=instance_uuid)
+
+    def at(
+        self, phase: str, *, task: str | None = None, vm: str | None = None, uuid: str | None = None
+    ) -> Self:
+        """Return the state one phase on; a task belongs to its phase only."""
+        return replace(self, phase=phase, task=task, vm=vm or self.vm, uuid=uuid or self.uuid)
+
+    def having_detached(self, told: str) -> Self:
+        """Return the state with the list of disks that were detached."""
+        return replace(self, detached=told)
+
+    def __str__(self) -> str:
+        told = {_SPELLING.get(name, name): value for name, value in asdict(self).items() if value}
+        return json.dumps({"v": VERSION, **told}, separators=(",", ":"))
+
+
+_SPELLING = {"instance_uuid": "instanceUuid"}

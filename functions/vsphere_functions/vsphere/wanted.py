@@ -1,0 +1,93 @@
+"""What a create wants: identity, mark, sizes and bootstrap data, known before anything is asked for."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from hashlib import sha256
+from typing import Self
+from uuid import uuid4
+
+from vsphere_events.error import Detail
+from vsphere_events.machine import CreateMachineRequest
+from vsphere_events.provider_spec import CreateSpec
+from vsphere_functions.vsphere.identity import Mark, instance_uuid
+from vsphere_functions.vsphere.machine import Machine
+from vsphere_functions.vsphere.state import State
+from vsphere_functions.vsphere.vcenter import VCenter
+
+LIMIT = 64 * 1024
+"""Bytes of one guestinfo value."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """One machine as its request describes it; `guestinfo` holds the bootstrap keys and values."""
+
+    machine: str
+    owner: str
+    spec: CreateSpec
+    digest: str
+    instance_uuid: str
+    incarnation: str
+    told: str | None = field(repr=False)
+    guestinfo: Mapping[str, str] = field(repr=False, default_factory=dict)
+
+    @classmethod
+    def of(cls, request: CreateMachineRequest) -> Self:
+        """Read a request; the BIOS uuid is made fresh, so that no later machine of the name has it again."""
+        spec, owner = request.provider_spec, str(request.provider_spec.owner)
+        return cls(
+            machine=request.machine_name,
+            owner=owner,
+            spec=spec,
+            digest=spec_digest(spec),
+            instance_uuid=instance_uuid(owner, request.machine_name),
+            incarnation=str(uuid4()),
+            told=request.last_known_state,
+        )
+
+    def booting_from(self, guestinfo: Mapping[str, str]) -> Self:
+        """Return the same machine with its bootstrap keys and values."""
+        return replace(self, guestinfo=guestinfo)
+
+    @property
+    def wrong(self) -> list[Detail]:
+        """What vSphere would cut off in silence: bootstrap values over 64 KiB once encoded."""
+        sizes = {key: len(value) for key, value in self.guestinfo.items()}
+        return [
+            Detail(f"{key} has {size} bytes once encoded; at most {LIMIT}", "secrets.userData")
+            for key, size in sizes.items()
+            if size > LIMIT
+        ]
+
+    def state(self, vcenter: VCenter) -> State:
+        """Return what the caller remembers of this machine on this vCenter, or a fresh state."""
+        return State.of(self.told, vcenter.session.instance_uuid, self.instance_uuid)
+
+    def state_at(self, vcenter: VCenter, phase: str, machine: Machine) -> State:
+        """Return the state of the machine at a phase."""
+        return self.state(vcenter).at(phase, vm=machine.ref.id, uuid=machine.uuid)
+
+    def sizes(self) -> dict[str, int | str]:
+        """Return what the spec sets of a VM's ConfigSpec; memory in MiB."""
+        asked = {"numCPUs": self.spec.num_cpus, "memoryMB": self.spec.memory, "guestId": self.spec.guest_id}
+        return {name: value for name, value in asked.items() if value is not None}
+
+    def mark(self, placement: str) -> Mark:
+        """Return the mark that the clone is born with."""
+        return Mark(
+            owner=self.owner,
+            machine=self.machine,
+            instance_uuid=self.instance_uuid,
+            uuid=self.incarnation,
+            incarnation=self.incarnation,
+            digest=self.digest,
+            region=self.spec.region,
+            placement=placement,
+        )
+
+
+def spec_digest(spec: CreateSpec) -> str:
+    """Return the SHA-256 over what the spec asks for; a field left at its default does not count."""
+    asked = spec.model_dump(mode="json", by_alias=True, exclude_defaults=True, exclude_none=True)
+    return sha256(json.dumps(asked, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
