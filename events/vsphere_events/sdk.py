@@ -8,7 +8,10 @@ from vsphere_events.cloud_event import NO_DATA, CloudEvent, canonical, data_of, 
 def to_sdk(event: CloudEvent) -> SdkEvent:
     """Hand an event to code that uses the SDK: attributes as text, and None when there is no data."""
     attributes = {name: canonical(value) for name, value in event.attributes().items()}
-    return SdkEvent(attributes, None if event.data is NO_DATA else event.data)
+    made = SdkEvent(attributes, None if event.data is NO_DATA else event.data)
+    if event.time is None:
+        del made["time"]  # the SDK makes one up
+    return made
 
 
 def from_sdk(event: SdkEvent) -> CloudEvent:

@@ -1,0 +1,184 @@
+"""The provider spec: Gardener's fields and what is checked of them."""
+
+from typing import Any
+
+import pytest
+
+from events.requests import FULL, OWNED, SPEC
+from vsphere_events.code import Code
+from vsphere_events.error import CallError
+from vsphere_events.machine import CreateMachineRequest, DeleteMachineRequest
+from vsphere_events.owner import Owner
+from vsphere_events.provider_spec import UNBUILT, CreateSpec, MachineVolume, ProviderSpec, unbuilt
+
+ASKING: dict[str, Any] = {
+    "datastoreCluster": "pod",
+    "memoryReservationLockedToMax": True,
+    "switchUuid": "50 11",
+    "vapp": {"properties": {"hostname": "x"}},
+    "force": True,
+    "waitForIP": True,
+    "customization": "vcsim-linux",
+    "sshKeys": ["ssh-ed25519 AAAA"],
+    "volumes": [{"id": "data-1", "mountPath": "/data"}],
+}
+
+
+def _refusal(spec: dict[str, Any]) -> CallError:
+    with pytest.raises(CallError) as caught:
+        CreateMachineRequest.parse({"machineName": "w1", "providerSpec": spec})
+    return caught.value
+
+
+def _fields(spec: dict[str, Any]) -> set[str | None]:
+    error = _refusal(spec)
+    assert error.code is Code.INVALID_ARGUMENT
+    return {detail.field for detail in error.details}
+
+
+def _create(spec: dict[str, Any]) -> CreateSpec:
+    return CreateMachineRequest.parse({"machineName": "w1", "providerSpec": spec}).provider_spec
+
+
+def test_every_field_is_kept() -> None:
+    assert _create(FULL).wire().items() >= FULL.items()
+
+
+def test_delete_needs_the_tags_alone_and_takes_a_whole_spec_too() -> None:
+    for spec in (OWNED, FULL, OWNED | ASKING):
+        request = DeleteMachineRequest.parse({"machineName": "w1", "providerSpec": spec})
+        assert request.provider_spec.owner == Owner("shoot--a", "node")
+    assert type(ProviderSpec.parse(OWNED)) is ProviderSpec
+
+
+@pytest.mark.parametrize("field", ["network", "templateVM", "datastore", "computeCluster", "tags"])
+def test_a_create_names_what_it_misses(field: str) -> None:
+    assert _fields({name: value for name, value in SPEC.items() if name != field}) == {
+        f"providerSpec.{field}"
+    }
+
+
+@pytest.mark.parametrize("field", ["network", "templateVM", "datastore", "computeCluster"])
+def test_an_empty_text_is_a_missing_field(field: str) -> None:
+    assert _fields(SPEC | {field: ""}) == {f"providerSpec.{field}"}
+
+
+@pytest.mark.parametrize("place", ["computeCluster", "resourcePool", "hostSystem"])
+def test_any_one_place_to_run_is_enough(place: str) -> None:
+    assert _create({**SPEC, "computeCluster": "", place: "here"}).wire()[place] == "here"
+
+
+def test_empty_texts_and_zeros_of_other_fields_mean_nothing() -> None:
+    spec = _create(
+        SPEC
+        | {"region": "", "folder": "", "guestId": "", "numCpus": 0, "memory": 0, "systemDisk": {"size": 0}}
+    )
+    assert (spec.region, spec.folder, spec.guest_id, spec.num_cpus, spec.memory) == (None,) * 5
+    assert spec.system_disk
+    assert spec.system_disk.size is None
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("numCpus", -1),
+        ("numCpus", 769),
+        ("numCpus", 2.0),
+        ("numCpus", True),
+        ("memory", 4097),
+        ("memory", -4),
+        ("memory", 2**40),
+        ("systemDisk.size", -1),
+        ("systemDisk.size", 63489),
+        ("region", "a/b"),
+        ("region", "a b"),
+        ("datastore", "a\nb"),
+        ("templateVM", " a"),
+        ("network", "x" * 1025),
+        ("force", "yes"),
+    ],
+)
+def test_a_value_out_of_its_range_is_refused(field: str, value: object) -> None:
+    outer, _, inner = field.partition(".")
+    assert _fields(SPEC | {outer: {inner: value} if inner else value}) == {f"providerSpec.{field}"}
+
+
+def test_a_template_path_may_be_longer_than_a_machine_name() -> None:
+    """M12."""
+    path = "/".join(["templates"] * 50)
+    assert _create(SPEC | {"templateVM": path}).template_vm == path
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "vspherefunctions.owner",
+        "VSphereFunctions.owner",
+        "guestinfo.userdata",
+        "guestinfo.userdata.encoding",
+        "GUESTINFO.METADATA",
+        " vspherefunctions.owner",
+        "vspherefunctions.owner\x00",
+        "",
+    ],
+)
+def test_extra_config_cannot_forge_the_mark_or_the_bootstrap_data(key: str) -> None:
+    assert _fields(SPEC | {"extraConfig": {key: "x"}}) == {f"providerSpec.extraConfig.{key}"}
+
+
+def test_other_extra_config_is_taken_and_what_xml_cannot_carry_is_refused() -> None:
+    extra = {"guestinfo.other": "a\tb\nc 😀"}
+    assert _create(SPEC | {"extraConfig": extra}).extra_config == extra
+    for value in ("\x00", "\x0b", "\ufffe", "\ud800"):
+        assert _fields(SPEC | {"extraConfig": {"a": value}}) == {"providerSpec.extraConfig.a"}
+
+
+def test_the_table_of_unbuilt_fields_is_whole() -> None:
+    assert {ProviderSpec.model_fields[name].alias for name in UNBUILT} == ASKING.keys()
+    everything = ProviderSpec.parse(OWNED | ASKING)
+    assert set(unbuilt(everything)) == ASKING.keys()
+    assert unbuilt(ProviderSpec.parse(FULL)) == ()
+
+
+@pytest.mark.parametrize("field", ASKING)
+def test_a_field_that_is_not_built_yet_is_unimplemented_by_name(field: str) -> None:
+    error = _refusal(SPEC | {field: ASKING[field]})
+    assert error.code is Code.UNIMPLEMENTED
+    assert [detail.field for detail in error.details] == [f"providerSpec.{field}"]
+    assert f"providerSpec.{field}" in error.message
+
+
+def test_all_unbuilt_fields_are_named_and_beside_other_violations_they_are_violations() -> None:
+    error = _refusal(SPEC | ASKING)
+    assert error.code is Code.UNIMPLEMENTED
+    assert {detail.field for detail in error.details} == {f"providerSpec.{field}" for field in ASKING}
+    both = _refusal(SPEC | ASKING | {"network": ""})
+    assert both.code is Code.INVALID_ARGUMENT
+    assert len(both.details) == len(ASKING) + 1
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("force", False),
+        ("waitForIP", False),
+        ("sshKeys", []),
+        ("volumes", []),
+        ("customization", ""),
+        ("vapp", None),
+    ],
+)
+def test_an_unbuilt_field_that_asks_for_nothing_is_taken(field: str, value: object) -> None:
+    assert unbuilt(_create(SPEC | {field: value})) == ()
+
+
+def test_a_machine_volume_is_named_in_one_way() -> None:
+    for names in (
+        {"id": "a"},
+        {"selfLink": "vsphere-volume://default/default/a"},
+        {"vmdkPath": "[ds] a.vmdk"},
+    ):
+        assert MachineVolume.parse(names).filesystem == "ext4"
+    for names in ({}, {"id": "a", "vmdkPath": "[ds] a.vmdk"}):
+        with pytest.raises(CallError):
+            MachineVolume.parse(names)
