@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 import pytest
 from hypothesis import given
+from hypothesis import strategies as st
 
 from events.event_strategies import BODIES, HEADERS, events
 from vsphere_events.cloud_event import CloudEvent, canonical
@@ -89,3 +90,20 @@ def test_whatever_body_comes_is_a_batch_or_a_refusal(body: bytes) -> None:
     except CallError as error:
         refusal = error
     assert refusal is None or _refused(refusal)
+
+
+@pytest.mark.parametrize("mode", Mode)
+@given(event=events(), at=st.integers(0, 10_000), put=st.binary(max_size=3), headers=HEADERS)
+def test_a_good_message_with_one_change_is_an_event_or_a_refusal(
+    mode: Mode, event: CloudEvent, at: int, put: bytes, headers: dict[str, str]
+) -> None:
+    for write, read in ((to_nats, from_nats), (to_http, from_http)):
+        good, body = write(event, mode)
+        cut = at % (len(body) + 1)
+        for changed in (good, good | dict(list(headers.items())[:1])):
+            refusal: CallError | None = None
+            try:
+                read(changed, body[:cut] + put + body[cut + 1 :])
+            except CallError as error:
+                refusal = error
+            assert refusal is None or _refused(refusal)
