@@ -148,6 +148,11 @@ def test_sessions_are_counted(shared_vcenter: SimulatedVCenter, soap: Soap) -> N
     assert soap.find("/DC0") is not None
 
 
+def test_a_message_for_a_task_is_refused(shared_vcenter: SimulatedVCenter) -> None:
+    with pytest.raises(ValueError, match="messages of tasks"):
+        shared_vcenter.control.add_fault("CloneVM_Task", "NoPermission", scope="task", message="because")
+
+
 @pytest.mark.parametrize(
     ("method", "fault", "fields"),
     [

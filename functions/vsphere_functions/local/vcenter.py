@@ -46,8 +46,9 @@ class Control:
         """Let calls of a method fail, or the tasks that it starts, without doing their work.
 
         `method` is the API's name in both scopes (`CloneVM_Task`). `object` is the name or the
-        moref value of the object called. `fields` go into the fault's body by the API's names. Of
-        the matching calls the first `skip` pass and then `count` fail; 0 is all of them.
+        moref value of the object called. `fields` go into the fault's body by the API's names.
+        `message` is for calls: the simulator words those of tasks. Of the matching calls the first
+        `skip` pass and then `count` fail; 0 is all of them.
         """
         rule = {
             "scope": scope,

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"strings"
+	"sync"
 
 	"github.com/google/uuid"
 	"github.com/vmware/govmomi/simulator"
@@ -53,7 +54,10 @@ func keepDiskUUIDs(model *simulator.Model, tasks *tasks) {
 
 // diskUUIDs answers for the VirtualDiskManager what is about uuids.
 // It embeds a managed object: searches of the registry expect one in each entry.
-type diskUUIDs struct{ mo.VirtualDiskManager }
+type diskUUIDs struct {
+	mo.VirtualDiskManager
+	mu sync.Mutex // a descriptor is read, changed and written back
+}
 
 // Reference makes it an object of the registry; nothing else has this name.
 func (d *diskUUIDs) Reference() types.ManagedObjectReference {
@@ -92,6 +96,8 @@ func (d *diskUUIDs) SetVirtualDiskUuid(ctx *simulator.Context, req *types.SetVir
 func (d *diskUUIDs) read(
 	ctx *simulator.Context, dc *types.ManagedObjectReference, name string,
 ) (uuid.UUID, types.BaseMethodFault) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
 	descriptor, file, fault := ctx.Map.FileManager().DiskDescriptor(ctx, dc, name)
 	if fault != nil {
 		return uuid.Nil, fault
@@ -107,6 +113,8 @@ func (d *diskUUIDs) read(
 func (d *diskUUIDs) write(
 	ctx *simulator.Context, dc *types.ManagedObjectReference, name string, id uuid.UUID,
 ) types.BaseMethodFault {
+	d.mu.Lock()
+	defer d.mu.Unlock()
 	descriptor, file, fault := ctx.Map.FileManager().DiskDescriptor(ctx, dc, name)
 	if fault != nil {
 		return fault
@@ -143,6 +151,8 @@ func (d *diskUUIDs) prepare(
 func (d *diskUUIDs) fillCapacity(
 	ctx *simulator.Context, dc *types.ManagedObjectReference, disk *types.VirtualDisk, name string,
 ) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
 	descriptor, _, fault := ctx.Map.FileManager().DiskDescriptor(ctx, dc, name)
 	if fault == nil && disk.CapacityInKB == 0 {
 		disk.CapacityInBytes = descriptor.Capacity()
@@ -157,6 +167,8 @@ func (d *diskUUIDs) stamp(ctx *simulator.Context, ref types.ManagedObjectReferen
 		return
 	}
 	dc := datacenterOf(ctx, ref)
+	d.mu.Lock()
+	defer d.mu.Unlock()
 	for _, device := range machine.Config.Hardware.Device {
 		backing := flatBacking(device)
 		if backing == nil {

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"reflect"
 	"strings"
@@ -34,6 +35,9 @@ type rule struct {
 func (r *rule) validate() error {
 	if r.Scope != scopeCall && r.Scope != scopeTask {
 		return fmt.Errorf("scope is %q, neither %q nor %q", r.Scope, scopeCall, scopeTask)
+	}
+	if r.Scope == scopeTask && r.Message != "" {
+		return errors.New("the simulator words the messages of tasks itself")
 	}
 	if _, found := types.TypeFunc()(r.Method); !found {
 		return fmt.Errorf("no method is named %q", r.Method)
