@@ -1,6 +1,7 @@
 """Method calls in pyVmomi's terms: requests written, answers read, no managed object that could call by itself."""
 
 from collections.abc import Mapping
+from io import BytesIO
 from typing import Any, cast
 from xml.parsers.expat import ExpatError
 
@@ -40,7 +41,8 @@ class Method:
             raise NoAnswer(f"vCenter's answer is none to {self.name}", sent=True)
         try:
             # Without a stub, what comes back cannot call: no read goes round the door by an attribute access.
-            return _plain(SoapResponseDeserializer(None).Deserialize(body, self._info.result))
+            # A file, since from bytes pyVmomi would take half an answer for a whole one.
+            return _plain(SoapResponseDeserializer(None).Deserialize(BytesIO(body), self._info.result))
         except (ExpatError, AttributeError, KeyError, TypeError, ValueError) as odd:
             raise NoAnswer(f"vCenter's answer to {self.name} cannot be read", sent=True, final=True) from odd
 

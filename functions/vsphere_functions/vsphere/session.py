@@ -25,6 +25,8 @@ T = TypeVar("T")
 
 SERVICE = Ref("ServiceInstance", "ServiceInstance")
 TRIES = 3
+PAUSE = 0.1
+"""Seconds before the second of the tries, about, and twice that before the third; a delivery retries for longer."""
 LOCKOUT = 60.0
 """Seconds without a second try after vCenter refused the password: accounts are locked after a few."""
 
@@ -178,7 +180,7 @@ class Session:
                 failures += 1
                 if lost.final or failures == TRIES or (lost.sent and not repeatable):
                     raise unavailable(lost, doing) from lost
-                time.sleep(random.uniform(0.05, 0.15) * 4**failures)  # noqa: S311 - spreads the tries, hides nothing
+                time.sleep(random.uniform(0.5, 1.5) * PAUSE * failures)  # noqa: S311 - spreads the tries, hides nothing
 
     def _collect(self, login: _Login, body: bytes) -> dict[Ref, Row]:
         rows: dict[Ref, Row] = {}

@@ -107,8 +107,9 @@ class Transport:
         finally:
             if not kept:
                 connection.close()
-        with self._lock:
-            self._idle.append((connection, self._clock()))
+        if kept:
+            with self._lock:
+                self._idle.append((connection, self._clock()))
         return answer
 
     def _take(self) -> HTTPSConnection:
