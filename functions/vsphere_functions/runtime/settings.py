@@ -181,10 +181,11 @@ class Worker(Section):
 
 
 class Http(Section):
-    """The HTTP router."""
+    """The HTTP host; address and port are the router's, functions-framework is told its own."""
 
-    host: str = Field("127.0.0.1", description="address it listens on")
-    port: Port = Field(8080, description="port it listens on")
+    host: str = Field("127.0.0.1", description="address the router listens on")
+    port: Port = Field(8080, description="port the router listens on")
+    slots: Count = Field(16, description="requests that run at once over HTTP; above that 503, so probes answer")
 
 
 class Settings(Section):
