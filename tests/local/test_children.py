@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import signal
 import subprocess
@@ -32,10 +33,17 @@ def alive(pid: int) -> bool:
 
 
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
-def test_a_parent_that_is_killed_leaves_no_server(vcsim_binary: Path, how: signal.Signals) -> None:
+def test_a_parent_that_is_killed_leaves_no_server(
+    vcsim_binary: Path, tmp_path: Path, how: signal.Signals
+) -> None:
     assert vcsim_binary.is_file()
+    environment = {**os.environ, "TMPDIR": str(tmp_path)}  # a killed parent cannot remove the store
     parent = subprocess.Popen(
-        [sys.executable, "-c", PARENT], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+        [sys.executable, "-c", PARENT],
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
     )
     assert parent.stdout is not None
     with parent:
@@ -47,6 +55,7 @@ def test_a_parent_that_is_killed_leaves_no_server(vcsim_binary: Path, how: signa
     deadline = time.monotonic() + 10
     while any(alive(pid) for pid in pids):
         assert time.monotonic() < deadline, f"still there: {[pid for pid in pids if alive(pid)]}"
+    assert not list(tmp_path.glob("vcsim-*"))
 
 
 def test_without_setpriv_the_shim_does_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
