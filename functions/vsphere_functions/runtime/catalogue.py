@@ -5,11 +5,17 @@ from typing import Any, TypeAlias
 
 from vsphere_events.code import Code
 from vsphere_events.error import CallError
+from vsphere_functions.machine.create_machine import create_machine
+from vsphere_functions.machine.delete_machine import delete_machine
+from vsphere_functions.machine.get_machine_status import get_machine_status
 from vsphere_functions.volume.get_volume_ids import get_volume_ids
 
 Catalogue: TypeAlias = Mapping[str, Callable[[Any, Any], Any]]
 
 CATALOGUE: Catalogue = {
+    "create_machine": create_machine,
+    "delete_machine": delete_machine,
+    "get_machine_status": get_machine_status,
     "get_volume_ids": get_volume_ids,
 }
 

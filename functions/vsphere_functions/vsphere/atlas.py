@@ -22,7 +22,7 @@ PLACES: Mapping[str, tuple[str, ...]] = {
     "StoragePod": _NAMED,
     "Network": _NAMED,
     "OpaqueNetwork": (*_NAMED, "summary.opaqueNetworkId", "summary.opaqueNetworkType"),
-    "DistributedVirtualPortgroup": (*_NAMED, "key", "config.distributedVirtualSwitch"),
+    "DistributedVirtualPortgroup": (*_NAMED, "key", "config.distributedVirtualSwitch", "config.uplink"),
     "DistributedVirtualSwitch": (*_NAMED, "uuid"),
     "VmwareDistributedVirtualSwitch": (*_NAMED, "uuid"),
 }
@@ -73,7 +73,9 @@ class Atlas:
         return [
             ref
             for ref in self.rows
-            if ref.type in types and (datacenter is None or self.datacenter(ref) == datacenter)
+            if ref.type in types
+            and (datacenter is None or self.datacenter(ref) == datacenter)
+            and not self.rows[ref].get("config.uplink")  # a switch's own port group takes no VM
         ]
 
     def named(self, types: tuple[str, ...], datacenter: Ref, given: str) -> list[Ref]:

@@ -9,6 +9,7 @@ from vsphere_events.error import CallError
 from vsphere_functions.steps import Step, Steps
 from vsphere_functions.vsphere.disks import Disk, disks_of, not_born_with, own_folder
 from vsphere_functions.vsphere.faults import fault_name
+from vsphere_functions.vsphere.find import refs_of
 from vsphere_functions.vsphere.follow import change
 from vsphere_functions.vsphere.identity import DETACHED
 from vsphere_functions.vsphere.machine import Machine, listed, read_machines
@@ -112,7 +113,7 @@ def destroy(vcenter: VCenter, machine: Machine, state: State) -> Steps[None]:
     except CallError as error:
         if fault_name(error) != "ManagedObjectNotFound":
             raise
-    if vcenter.read([machine.ref], {"VirtualMachine": ["name"]}):
+    if machine.ref in refs_of(vcenter, machine.uuid or "", instance=False):
         raise CallError(Code.ABORTED, f"the VM {machine.name!r} is still there after it was destroyed")
     yield Step("destroy", str(state), "the machine is gone")
 

@@ -112,14 +112,13 @@ def by_uuid(
     vcenter: VCenter, uuid: str, *, instance: bool, paths: tuple[str, ...] = IDENTITY
 ) -> list[Machine]:
     """Return all VMs of that instance or BIOS uuid, in every datacenter."""
-    refs: list[Ref] = vcenter.ask(
-        vcenter.session.content["searchIndex"],
-        "FindAllByUuid",
-        uuid=uuid,
-        vmSearch=True,
-        instanceUuid=instance,
-    )
-    return read_machines(vcenter, refs or [], paths)
+    return read_machines(vcenter, refs_of(vcenter, uuid, instance=instance), paths)
+
+
+def refs_of(vcenter: VCenter, uuid: str, *, instance: bool) -> list[Ref]:
+    """Return the references of all VMs of that instance or BIOS uuid; an empty list comes from a live session."""
+    index = vcenter.session.content["searchIndex"]
+    return vcenter.ask(index, "FindAllByUuid", uuid=uuid, vmSearch=True, instanceUuid=instance) or []
 
 
 def _by_mark(

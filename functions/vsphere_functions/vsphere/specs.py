@@ -65,6 +65,7 @@ def disk_device(disk: Disk, capacity_kb: int | None = None) -> Any:
         controllerKey=disk.controller,
         unitNumber=disk.unit,
         capacityInKB=capacity_kb or disk.capacity_kb,
+        capacityInBytes=(capacity_kb or disk.capacity_kb) * 1024,
         backing=getattr(_DEVICE.VirtualDisk, kind)(
             fileName=disk.path, diskMode=backing.get("diskMode", "persistent")
         ),

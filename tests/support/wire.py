@@ -1,0 +1,32 @@
+"""What the gateway sends, where the simulator is laxer than the product and only the request can be judged."""
+
+from typing import Any
+
+import pytest
+from lxml import etree
+
+from vsphere_functions.vsphere.transport import Transport
+
+
+def recorded(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
+    """Keep the body of every request from now on; all of them are sent as usual."""
+    bodies: list[bytes] = []
+    send = Transport.send
+
+    def sending(self: Transport, verb: str, path: str, body: bytes = b"", *more: Any) -> Any:
+        bodies.append(body)
+        return send(self, verb, path, body, *more)
+
+    monkeypatch.setattr(Transport, "send", sending)
+    return bodies
+
+
+def texts_in(body: bytes, name: str) -> list[str]:
+    """The texts of all elements of a name."""
+    return [element.text or "" for element in etree.fromstring(body).iter(f"{{*}}{name}")]
+
+
+def options_in(body: bytes) -> dict[str, str]:
+    """The extraConfig in a request."""
+    options = etree.fromstring(body).iter("{*}extraConfig")
+    return {option.findtext("{*}key") or "": option.findtext("{*}value") or "" for option in options}
