@@ -67,12 +67,15 @@ def read_page(body: bytes) -> Page:
     """Read one page; Fault for a lost session, a missing permission or an unknown property in it."""
     rows: dict[Ref, Row] = {}
     token = None
-    for result in returned(body):
-        for node in result:
+    results = returned(body)
+    try:
+        for node in (node for result in results for node in result):
             if local(node.tag) == "token":
                 token = node.text
             else:
                 _read_object(node, rows)
+    except (LookupError, ValueError) as odd:
+        raise NoAnswer("vCenter's answer to a property read cannot be understood", sent=True) from odd
     return Page(rows, token)
 
 
@@ -122,7 +125,7 @@ def _read_object(node: etree._Element, rows: dict[Ref, Row]) -> None:
         match local(child.tag):
             case "obj":
                 ref = value(child)
-            case "propSet":
+            case "propSet" if len(child) > 1:  # a continued page gives unset ones too, without a value
                 name, held = child[0].text or "", value(child[1])
                 row[name] = held.get("value") if _is_option(name, held) else held
             case "missingSet" if ref is not None and not _tolerated(child, ref):
