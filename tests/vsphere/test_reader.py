@@ -1,6 +1,7 @@
 """The fast reader: what is asked for, what comes out, and what is never read as absence."""
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 from xml.sax.saxutils import escape, quoteattr
@@ -91,6 +92,24 @@ def test_a_session_lost_before_a_scan_is_renewed(
     with opened(fleet) as admin:
         end_other_sessions(admin)
     assert len(session.scan(NAMES)) > 1100
+
+
+@pytest.mark.parametrize("method", ["RetrievePropertiesEx", "ContinueRetrievePropertiesEx", "DestroyView"])
+def test_a_session_ended_while_a_scan_runs_costs_no_row(
+    session: Session, fleet: SimulatedVCenter, method: str
+) -> None:
+    """M60: with the session its views end, and a view that is not there shows as an empty inventory."""
+    with opened(fleet) as admin, ThreadPoolExecutor(1) as threads:
+        assert admin.content
+        assert session.content
+        fleet.control.reset_calls()
+        fleet.control.delay(**{method: 300})
+        scan = threads.submit(session.scan, NAMES)
+        while not fleet.control.calls()[method]:
+            pass
+        assert end_other_sessions(admin) == 1
+        fleet.control.delay(**{method: 0})
+        assert len(scan.result()) > 1100
 
 
 def test_a_scan_without_permission_is_no_empty_list(session: Session, fleet: SimulatedVCenter) -> None:

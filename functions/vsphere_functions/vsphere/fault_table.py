@@ -111,5 +111,5 @@ def _entries() -> Iterator[tuple[tuple[str, str], tuple[Code, str]]]:
                     yield (step, name), (code, text)
 
 
-TABLE: dict[tuple[str, str], tuple[Code, str]] = dict(_entries())
+TABLE: dict[tuple[str | None, str], tuple[Code, str]] = dict(_entries())
 """(step, fault type) → code and our words."""

@@ -99,11 +99,8 @@ def outcome_unknown(error: BaseException) -> bool:
 
 def _entry(fault: Fault, step: str | None) -> tuple[Code, str]:
     """Find the nearest ancestor that the table knows, at the step or at any."""
-    for name in ancestors(fault.name):
-        for at in (step, ANY_STEP):
-            if at is not None and (at, name) in TABLE:
-                return TABLE[at, name]
-    return TABLE[ANY_STEP, _ROOT]
+    places = ((at, name) for name in ancestors(fault.name) for at in (step, ANY_STEP))
+    return next(TABLE[place] for place in places if place in TABLE)
 
 
 def _sentence(fault: Fault, words: str, doing: str) -> str:

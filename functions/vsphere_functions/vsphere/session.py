@@ -222,8 +222,10 @@ class Session:
                 version, wire = newest_version(listed.body)
                 action = f'"urn:vim25/{wire}"'
                 answer = self._send(reader.request(SERVICE, "RetrieveServiceContent"), action)
-                content = value(next(reader.returned(answer.body)), "ServiceContent")
-                self._service = _Service(version, action, content)
+                described = next(reader.returned(answer.body), None)
+                if described is None:
+                    raise NoAnswer(f"vCenter {self._transport.name} does not say what it offers", sent=True)
+                self._service = _Service(version, action, value(described, "ServiceContent"))
             return self._service
 
     def _logged_in(self, stale: _Login | None) -> _Login:
