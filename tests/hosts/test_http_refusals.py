@@ -1,0 +1,175 @@
+"""What is refused over HTTP, and that a refusal tells nothing of what was sent."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from support.http_host import HttpHost, request, running, toml
+from vsphere_events.envelope import Mode
+
+SECRET = "tiger-3f1c9e"
+TYPE = "io.vspherefunctions.get_machine_status.request.v1"
+BINARY = {
+    "ce-specversion": "1.0",
+    "ce-id": "1",
+    "ce-source": "/s",
+    "ce-type": TYPE,
+    "content-type": "application/json",
+}
+STRUCTURED = {"content-type": "application/cloudevents+json"}
+NOWHERE = toml("vcenters.default", {"url": "https://127.0.0.1:9/sdk", "user": "u", "password": SECRET})
+
+
+@pytest.fixture(scope="module")
+def router(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HttpHost]:
+    with running(tmp_path_factory.mktemp("router"), NOWHERE) as host:
+        yield host
+
+
+def without(name: str) -> dict[str, str]:
+    return {key: value for key, value in BINARY.items() if key != name}
+
+
+def structured(**members: Any) -> str:
+    given = {
+        "specversion": "1.0",
+        "id": "1",
+        "source": "/s",
+        "type": TYPE,
+        "data": {"password": SECRET},
+    } | members
+    return httpx.Request(
+        "POST", "http://x", json={k: v for k, v in given.items() if v is not ...}
+    ).content.decode()
+
+
+MALFORMED: dict[str, tuple[dict[str, str], str | bytes]] = {
+    "binary without an id": (without("ce-id"), "{}"),
+    "binary without a source": (without("ce-source"), "{}"),
+    "binary without a type": (without("ce-type"), "{}"),
+    "binary with an empty id": (BINARY | {"ce-id": ""}, "{}"),
+    "binary of another version": (BINARY | {"ce-specversion": "0.3"}, "{}"),
+    "binary with a bad time": (BINARY | {"ce-time": "yesterday"}, "{}"),
+    "binary with two content types": (BINARY | {"ce-datacontenttype": "text/plain"}, "{}"),
+    "binary with broken JSON": (BINARY, f'{{"password": "{SECRET}"'),
+    "binary that is not UTF-8": (BINARY, b"\xff\xfe" + SECRET.encode()),
+    "structured without a type": (STRUCTURED, structured(type=...)),
+    "structured of another version": (STRUCTURED, structured(specversion="9")),
+    "structured with a bad time": (STRUCTURED, structured(time=SECRET)),
+    "structured with an object as an extension": (STRUCTURED, structured(myext={"a": SECRET})),
+    "structured with bad base64": (STRUCTURED, structured(data=..., data_base64="@@@")),
+    "structured with both kinds of data": (STRUCTURED, structured(data_base64="aGk=")),
+    "structured that is no JSON": (STRUCTURED, SECRET),
+    "structured null": (STRUCTURED, "null"),
+    "a structured array": (STRUCTURED, f"[{structured()}]"),
+    "plain JSON": ({"content-type": "application/json"}, f'{{"password": "{SECRET}"}}'),
+    "no body at all": ({}, ""),
+    "Avro": ({"content-type": "application/cloudevents+avro"}, SECRET),
+    "an unknown type": (BINARY | {"ce-type": "com.example.made"}, "{}"),
+    "an unknown function": (BINARY | {"ce-type": TYPE.replace("get_machine", "get_dog")}, "{}"),
+    "a result": (BINARY | {"ce-type": TYPE.replace("request", "succeeded")}, "{}"),
+    "a vCenter that is not configured": (BINARY | {"ce-vcenter": "other"}, "{}"),
+    "a vCenter that no subject can name": (BINARY | {"ce-vcenter": "*"}, "{}"),
+}
+
+
+@pytest.mark.parametrize("name", MALFORMED)
+def test_what_is_no_request_is_400_and_nothing_of_it_comes_back(router: HttpHost, name: str) -> None:
+    headers, body = MALFORMED[name]
+    refused(router.client.post("/", headers=headers | {"X-Api-Key": SECRET}, content=body), 400)
+    assert SECRET not in router.log
+
+
+@pytest.mark.parametrize(
+    "body", ["[]", f"[{structured()}]", f"[{structured()},{structured(id='2')}]", "{", b"\xff"]
+)
+@pytest.mark.parametrize("more", [{}, BINARY])
+def test_a_batch_is_400(router: HttpHost, body: str | bytes, more: dict[str, str]) -> None:
+    """E07, its HTTP half: never a 500."""
+    headers = more | {"content-type": "application/cloudevents-batch+json"}
+    error = refused(router.client.post("/", headers=headers, content=body), 400)
+    assert "batch" in error
+
+
+def test_a_header_given_twice_is_400(router: HttpHost) -> None:
+    headers = [*BINARY.items(), ("CE-Id", "2")]
+    refused(router.client.post("/", headers=headers, content="{}"), 400)
+
+
+def test_a_request_for_another_function_is_400_and_leaves_its_id_free(router: HttpHost) -> None:
+    event = request("get_machine_status", data={})
+    assert "get_machine_status" in refused(router.send(event, path="/create_machine"), 400)
+    assert router.call(event).data["error"]["code"] == "InvalidArgument"
+    assert "no such function" in refused(router.send(event, path="/get_dog"), 400)
+
+
+@pytest.mark.parametrize("chunked", [False, True])
+def test_a_body_that_is_too_long_is_413_before_it_is_read(router: HttpHost, *, chunked: bool) -> None:
+    sent = 0
+
+    def body() -> Iterator[bytes]:
+        nonlocal sent
+        for _ in range(64):
+            sent += 1
+            yield b" " * (1 << 20)
+
+    headers = BINARY if chunked else BINARY | {"content-length": str(64 << 20)}
+    refused(router.client.post("/", headers=headers, content=body()), 413)
+    assert sent < 64
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "allowed"),
+    [
+        ("GET", "/", "POST"),
+        ("PUT", "/", "POST"),
+        ("DELETE", "/create_machine", "POST"),
+        ("OPTIONS", "/", "POST"),
+        ("POST", "/healthz", "GET, HEAD"),
+        ("POST", "/readyz", "GET, HEAD"),
+    ],
+)
+def test_other_methods_are_405(router: HttpHost, method: str, path: str, allowed: str) -> None:
+    response = router.client.request(method, path)
+    refused(response, 405)
+    assert response.headers["allow"] == allowed
+
+
+@pytest.mark.parametrize("mode", Mode)
+def test_secrets_in_a_request_that_is_not_valid_come_back_nowhere(router: HttpHost, mode: Mode) -> None:
+    secrets = {"vspherePassword": SECRET, "userData": SECRET, "surprise": SECRET}
+    data = {
+        "machineName": [SECRET],
+        "providerSpec": {"network": {SECRET: SECRET}, "numCpus": SECRET},
+        "secrets": secrets,
+    }
+    for function in ("create_machine", "get_machine_status", "delete_machine"):
+        response = router.send(request(function, data=data), mode)
+        assert response.status_code == 200
+        assert '"InvalidArgument"' in response.text
+        assert SECRET not in response.text
+    assert SECRET not in router.log
+
+
+def test_settings_of_no_use_are_not_ready_and_say_so_in_the_log_without_values(tmp_path: Path) -> None:
+    event = request("get_machine_status")
+    with running(tmp_path, NOWHERE + f'surprise = "{SECRET}"\n', "get_machine_status") as host:
+        assert host.client.get("/healthz").status_code == 200
+        assert host.client.get("/readyz").json()["down"].keys() == {"settings"}
+        assert host.send(event).status_code == 503
+        assert "vcenters.default.surprise: unknown key" in host.log
+        assert SECRET not in host.log
+
+
+def refused(response: httpx.Response, status: int) -> str:
+    """See that it is our small error and nothing else, and give its message."""
+    assert response.status_code == status, response.text
+    assert response.json().keys() == {"error"}
+    assert response.json()["error"].keys() == {"code", "message"}
+    assert SECRET not in response.text
+    assert SECRET not in str(response.headers)
+    message: str = response.json()["error"]["message"]
+    return message
