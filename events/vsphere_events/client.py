@@ -207,7 +207,8 @@ class Client:
         FailedPrecondition when no stream takes it: then the function or the vCenter is unknown there.
         """
         vcenter = how.get("vcenter", self.vcenter)
-        event = self.event(function, data, **how)
+        sent: How = {"source": self.source, **how}
+        event = request_event(function, data, **sent)
         until = asyncio.get_running_loop().time() + how.get("timeout", 3600.0)
         pending = Pending(self.connection, vcenter, event, until)
         try:
@@ -224,17 +225,6 @@ class Client:
                         await subscription.unsubscribe()
         except NatsError as error:
             raise CallError(Code.UNAVAILABLE, f"NATS: {str(error) or type(error).__name__}") from error
-
-    def event(self, function: str, data: Mapping[str, Any], **how: Unpack[How]) -> CloudEvent:
-        """Make the event of a request, under a fresh id unless `id` is given."""
-        return CloudEvent(
-            id=how.get("id") or str(uuid4()),
-            source=how.get("source", self.source),
-            type=event_type(function, Kind.REQUEST),
-            time=datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
-            data=dict(data),
-            extensions=how.get("extensions", {}),
-        )
 
     async def _store(self, subject: str, event: CloudEvent, until: float) -> None:
         """Publish until the stream confirms; without a message id, or a wanted resend would be swallowed."""
@@ -258,6 +248,18 @@ class Client:
             else:
                 _check_stored(answer, subject)
                 return
+
+
+def request_event(function: str, data: Mapping[str, Any], **how: Unpack[How]) -> CloudEvent:
+    """Make the event of a request, under a fresh id unless one is given."""
+    return CloudEvent(
+        id=how.get("id") or str(uuid4()),
+        source=how.get("source", SOURCE),
+        type=event_type(function, Kind.REQUEST),
+        time=datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+        data=dict(data),
+        extensions=how.get("extensions", {}),
+    )
 
 
 def result_of(function: str, event: CloudEvent) -> Any:

@@ -14,7 +14,7 @@ from nats.aio.msg import Msg
 from nats.js.api import RetentionPolicy, StreamConfig
 
 from vsphere_events import results
-from vsphere_events.client import Client, result_of
+from vsphere_events.client import Client, request_event, result_of
 from vsphere_events.cloud_event import CloudEvent
 from vsphere_events.code import Code
 from vsphere_events.envelope import Mode, Received, from_nats, to_nats
@@ -214,7 +214,9 @@ def test_what_is_no_event_on_the_subject_is_passed_over(nats_server: NatsServer)
 def test_a_result_that_nobody_heard_is_found_in_the_stream_after_a_reconnect(nats_server: NatsServer) -> None:
     async def main() -> Any:
         async with streams(nats_server) as connection, reconnecting(nats_server) as client:
-            await publish(connection, client.event("delete_machine", DATA, id="early"), OK)
+            await publish(
+                connection, request_event("delete_machine", DATA, id="early", source="/producers/test"), OK
+            )
             async with client.send("delete_machine", DATA, id="early") as pending:
                 assert client.connection._transport is not None
                 client.connection._transport.close()  # type: ignore[no-untyped-call] # as nats-py has it
@@ -230,7 +232,9 @@ def test_a_result_that_nobody_heard_is_looked_for_from_time_to_time(
 
     async def main() -> Any:
         async with streams(nats_server) as connection, reconnecting(nats_server) as client:
-            await publish(connection, client.event("delete_machine", DATA, id="early"), OK)
+            await publish(
+                connection, request_event("delete_machine", DATA, id="early", source="/producers/test"), OK
+            )
             return await client.request("delete_machine", DATA, id="early")
 
     assert asyncio.run(main()) == OK

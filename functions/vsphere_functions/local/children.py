@@ -27,12 +27,13 @@ def dying_with_parent(command: Sequence[str]) -> list[str]:
 def start(command: Sequence[str], **popen: Any) -> subprocess.Popen[str]:
     """Start a child that is killed with us.
 
-    From the main thread only: for the kernel the parent is the *thread* that started the child.
+    From the main thread only: for the kernel the parent is the *thread* that started the child. A ^C in the terminal
+    reaches us and not the child, so that what we stop ends in our order.
     """
     if threading.current_thread() is not threading.main_thread():
         raise RuntimeError("a child started by another thread would be killed when that thread ends")
     return subprocess.Popen(  # noqa: S603 - our own command lines
-        dying_with_parent(command), stdin=subprocess.DEVNULL, text=True, **popen
+        dying_with_parent(command), stdin=subprocess.DEVNULL, text=True, process_group=0, **popen
     )
 
 

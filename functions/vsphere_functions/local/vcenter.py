@@ -163,7 +163,11 @@ class SimulatedVCenter:
         """Start it and wait until it says where it listens."""
         (binary,) = ensure("vcsim")
         self._process = subprocess.Popen(  # noqa: S603 - the binary that we built
-            [binary, *self._options], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+            [binary, *self._options],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            process_group=0,  # a ^C in the terminal is ours to act on
         )
         try:
             self._read_ready(self._process)

@@ -1,0 +1,5 @@
+"""`python -m vsphere_functions.cli` is `vsphere-functions`."""
+
+from vsphere_functions.cli import app
+
+app(prog_name="vsphere-functions")

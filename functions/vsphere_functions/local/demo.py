@@ -1,0 +1,203 @@
+"""The main job on a stack of its own, as a producer sees it."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+from rich.progress import BarColumn, TaskProgressColumn, TextColumn
+from rich.progress import Progress as Bars
+
+from vsphere_events.client import Client, result_of
+from vsphere_events.code import Code
+from vsphere_events.error import CallError
+from vsphere_functions.local.examples import example
+from vsphere_functions.local.stack import Stack, interruptible
+from vsphere_functions.local.tools import ensure
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from vsphere_events.cloud_event import CloudEvent
+    from vsphere_events.outcome import Progress
+    from vsphere_functions.local.vcenter import SimulatedVCenter
+
+NAMES = ("worker-0", "worker-1", "worker-2")
+CLONE_MS = 1500  # the simulator clones at once, and a bar that jumps shows nothing
+
+# A bar's way: progress events tell the step, and the percentage of that step where vSphere knows one.
+STEPS = {
+    "create_machine": ("clone", "record_birth", "show_tags", "power_on", "mark_ready", "ready"),
+    "delete_machine": ("power_off", "detach", "destroy"),
+}
+
+_WRONG = {
+    "network": "no-such-network",
+    "templateVM": "templates/none",
+    "datastore": "none",
+    "folder": "nowhere",
+}
+
+
+class DemoError(Exception):
+    """What was promised is not so."""
+
+
+def demo() -> int:
+    """Create, look at and delete three machines; 1 when anything is not as promised."""
+    console = Console(highlight=False, soft_wrap=True)
+    started = time.monotonic()
+    ensure("vcsim", "govc")
+    try:
+        with interruptible(), Stack() as stack:
+            worker = stack.start_worker()
+            console.print(f"NATS      {stack.nats.url}")
+            console.print(f"vCenter   {stack.vcenter.url} (simulated)")
+            console.print(f"worker    ready after {time.monotonic() - started:.1f} s")
+            before = inventory(stack.vcenter)
+            stack.vcenter.control.delay(CloneVm=CLONE_MS)
+            try:
+                asyncio.run(main_job(stack, console))
+                compare(console, before, inventory(stack.vcenter))
+            except (CallError, DemoError) as error:
+                console.print(f"\n[red]{error}[/red]\nThe worker's log ends:\n{worker.tail()}", markup=True)
+                return 1
+    except KeyboardInterrupt:
+        return 130
+    console.print(f"everything is stopped; {time.monotonic() - started:.1f} s in all")
+    return 0
+
+
+async def main_job(stack: Stack, console: Console) -> None:
+    """Do what a producer does with machines, one after the other."""
+    async with Client.connected(stack.nats.url, source="/producers/demo") as client:
+        console.rule("three machines are created", align="left")
+        made = await on_all(client, console, "create_machine")
+        console.rule("their status", align="left")
+        await look(client, console, made)
+        console.rule("a request that is sent twice", align="left")
+        await repeat(client, console, made[NAMES[0]])
+        machines = count(stack.vcenter)
+        console.print(f"machines by govc: {machines}")
+        expect(machines == len(NAMES), "there should be three machines")
+        console.rule("a request that is not valid", align="left")
+        await refuse(client, console)
+        console.rule("they are deleted", align="left")
+        await on_all(client, console, "delete_machine")
+
+
+async def on_all(client: Client, console: Console, function: str) -> dict[str, CloudEvent]:
+    """Send a request for each machine at once; their result events by name, none of them failed."""
+    with shown(console, STEPS[function]) as show:
+
+        async def send(name: str) -> CloudEvent:
+            async with client.send(
+                function, example(function, name), id=f"demo-{function}-{name}"
+            ) as pending:
+                async for said in pending:
+                    show(name, said)
+                return await pending.event()
+
+        events = dict(zip(NAMES, await asyncio.gather(*map(send, NAMES)), strict=True))
+    for event in events.values():
+        tell(console, event)
+        result_of(function, event)
+    return events
+
+
+async def look(client: Client, console: Console, made: dict[str, CloudEvent]) -> None:
+    """Ask for each machine, by the providerID that its creation gave."""
+    for name, event in made.items():
+        data = example("get_machine_status", name) | {"providerID": event.data["providerID"]}
+        status = await client.get_machine_status(data)
+        console.print(f"{name}  {status.phase}  {status.power_state}  {status.provider_id}")
+        expect(status.phase == "Running", f"{name} should be running")
+
+
+async def repeat(client: Client, console: Console, first: CloudEvent) -> None:
+    """Send a create again, under its id and under another: no second machine, and no second answer."""
+    data = example("create_machine", NAMES[0])
+    async with client.send("create_machine", data, id=str(first.extension("causationid"))) as pending:
+        again = await pending.event()
+    console.print(f"under the same id: {again.id} of {again.time}, the answer that was stored")
+    expect(again == first, "the stored answer should come again")
+    other = await client.create_machine(data)
+    console.print(f"under another id:  {other.provider_id}, the machine that is there")
+    expect(str(other.provider_id) == first.data["providerID"], "it should be the same machine")
+
+
+async def refuse(client: Client, console: Console) -> None:
+    """Send a create with several mistakes: they are told all at once, and nothing is cloned."""
+    data = example("create_machine", "worker-3")
+    try:
+        await client.create_machine({**data, "providerSpec": data["providerSpec"] | _WRONG})
+    except CallError as error:
+        console.print(f"{error.code}: {error.message}")
+        for one in error.details:
+            known = f" (there are {', '.join(one.candidates)})" if one.candidates else ""
+            console.print(f"  {one.field}: {one.reason}{known}", markup=False)
+        expect(error.code is Code.INVALID_ARGUMENT, "it should be InvalidArgument")
+        expect(len(error.details) >= len(_WRONG), "every mistake should be told")
+        return
+    raise DemoError("a request that is not valid was taken")
+
+
+@contextmanager
+def shown(console: Console, steps: Sequence[str]) -> Iterator[Callable[[str, Progress], None]]:
+    """Show progress events as a bar per machine, or as lines where there is no terminal."""
+    if not console.is_terminal:
+        yield lambda name, said: console.print(f"{name}  {said.step}: {said.message}", markup=False)
+        return
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TaskProgressColumn(),
+        TextColumn("{task.fields[said]}"),
+    )
+    with Bars(*columns, console=console) as bars:
+        tasks = {name: bars.add_task(name, total=len(steps), said="") for name in NAMES}
+
+        def show(name: str, said: Progress) -> None:
+            at = steps.index(said.step) + (said.percent or 0) / 100 if said.step in steps else None
+            bars.update(tasks[name], completed=at, said=said.message)
+
+        yield show
+        for task in tasks.values():
+            bars.update(task, completed=len(steps), said="")
+
+
+def tell(console: Console, event: CloudEvent) -> None:
+    """Print what matters of a result event."""
+    console.print(f"{event.subject}  {event.type}", markup=False)
+    for key in ("providerID", "nodeName", "lastKnownState", "error"):
+        if event.data.get(key):
+            console.print(f"  {key}: {event.data[key]}", markup=False)
+
+
+def inventory(vcenter: SimulatedVCenter) -> list[str]:
+    """List all paths of the inventory, as an independent client sees it."""
+    found: Any = vcenter.govc("find", "/")
+    return sorted(found.splitlines())
+
+
+def count(vcenter: SimulatedVCenter) -> int:
+    """Count the machines of the demo, as an independent client sees them."""
+    return len(vcenter.govc("find", "/", "-type", "m", "-name", "worker-*").split())
+
+
+def compare(console: Console, before: list[str], after: list[str]) -> None:
+    """Show that the vCenter is as it was."""
+    console.rule("the vCenter afterwards", align="left")
+    for path in sorted(set(before) ^ set(after)):
+        console.print(f"{'-' if path in before else '+'} {path}", markup=False)
+    expect(before == after, "the vCenter should be as before")
+    console.print(f"as before: govc finds the same {len(after)} objects")
+
+
+def expect(true: bool, message: str) -> None:  # noqa: FBT001 - a condition and what it means
+    """Stop the demo when a promise is broken."""
+    if not true:
+        raise DemoError(message)
