@@ -94,7 +94,7 @@ class World:
 
 
 def settings(**limits: Any) -> Settings:
-    vcenter = VCenter(url="https://vc.example/sdk", user="u", password="p")
+    vcenter = VCenter(url="https://127.0.0.1:9/sdk", user="u", password="p")
     given = {"retry_seconds": 0.1, "budget_seconds": 20.0} | limits
     return Settings(vcenters={"default": vcenter}, limits=Limits(**given))
 

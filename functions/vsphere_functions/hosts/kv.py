@@ -1,0 +1,66 @@
+"""The records in NATS key-value buckets."""
+
+from nats.aio.msg import Msg
+
+from vsphere_functions.hosts.nats_calls import WRONG_LAST_SEQUENCE, Calls, RefusedError, answer_of, status_of
+from vsphere_functions.runtime.store import Bucket, Entry, StoreError
+
+_EXPECTED = "Nats-Expected-Last-Subject-Sequence"
+_OPERATION = "KV-Operation"
+_GONE = {"DEL", "PURGE"}
+
+
+class KvStore:
+    """Keys of the three buckets (the Store protocol); the buckets are made by `setup`."""
+
+    def __init__(self, calls: Calls) -> None:
+        self._calls = calls
+
+    async def create(self, bucket: Bucket, key: str, value: bytes) -> int | None:
+        """Write a key that is not there, or that was deleted."""
+        revision = await self._put(bucket, key, value, 0)
+        if revision is None:
+            marker = await self._last(bucket, key)
+            if marker and (marker.headers or {}).get(_OPERATION) in _GONE:
+                revision = await self._put(bucket, key, value, _sequence(marker))
+        return revision
+
+    async def get(self, bucket: Bucket, key: str) -> Entry | None:
+        """Read a key."""
+        message = await self._last(bucket, key)
+        if message is None or (message.headers or {}).get(_OPERATION) in _GONE:
+            return None
+        return Entry(message.data, _sequence(message))
+
+    async def update(self, bucket: Bucket, key: str, value: bytes, revision: int) -> int | None:
+        """Write over `revision`."""
+        return await self._put(bucket, key, value, revision)
+
+    async def delete(self, bucket: Bucket, key: str, revision: int) -> bool:
+        """Mark a key as deleted; the marker goes with the bucket's TTL."""
+        return await self._put(bucket, key, b"", revision, {_OPERATION: "DEL"}) is not None
+
+    async def _put(
+        self, bucket: Bucket, key: str, value: bytes, revision: int, more: dict[str, str] | None = None
+    ) -> int | None:
+        headers = {_EXPECTED: str(revision), **(more or {})}
+        try:
+            return await self._calls.publish(f"$KV.{bucket}.{key}", value, headers)
+        except RefusedError as error:
+            if error.code == WRONG_LAST_SEQUENCE:
+                return None
+            raise
+
+    async def _last(self, bucket: Bucket, key: str) -> Msg | None:
+        message = await self._calls.ask(f"$JS.API.DIRECT.GET.KV_{bucket}.$KV.{bucket}.{key}")
+        status = status_of(message)
+        if status == "404":
+            return None
+        if status is not None:
+            answer_of(message)
+            raise StoreError(f"bucket {bucket} answers {status}")
+        return message
+
+
+def _sequence(message: Msg) -> int:
+    return int((message.headers or {})["Nats-Sequence"])

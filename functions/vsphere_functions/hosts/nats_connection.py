@@ -1,0 +1,96 @@
+"""A connection to NATS as the settings describe it, kept for ever."""
+
+import ssl
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import nats
+from nats.aio.client import Client
+from nats.errors import Error as NatsError
+
+from vsphere_functions.runtime.settings import Nats, Settings, SettingsError
+
+OnError = Callable[[Exception], Awaitable[None]]
+Notice = Callable[[], Awaitable[None]]
+
+
+async def _quiet(_error: Exception) -> None:
+    """Say nothing: what matters shows where it is needed."""
+
+
+async def _nothing() -> None:
+    """Do nothing."""
+
+
+def nats_of(settings: Settings) -> Nats:
+    """Return the section [nats]; SettingsError when there is none."""
+    if settings.nats is None:
+        raise SettingsError("nats: is required here, at least nats.url")
+    return settings.nats
+
+
+async def connect(
+    settings: Settings,
+    *,
+    patient: bool = True,
+    on_error: OnError = _quiet,
+    on_closed: Notice = _nothing,
+    on_reconnected: Notice = _nothing,
+) -> Client:
+    """Connect; a patient connection waits for the server and comes back after each outage.
+
+    SettingsError when the server refuses the credentials, or is not there and the caller is not patient.
+    """
+    section, connecting = nats_of(settings), True
+
+    async def noticed(error: Exception) -> None:
+        if connecting and "authorization violation" in str(error).lower():
+            raise SettingsError("NATS refuses the user or its credentials")
+        await on_error(error)
+
+    try:
+        client = await nats.connect(
+            list(section.url),
+            name="vsphere-functions",
+            allow_reconnect=patient,
+            max_reconnect_attempts=-1 if patient else 1,
+            reconnect_time_wait=1 if patient else 0,
+            connect_timeout=5,
+            inbox_prefix=section.inbox_prefix,
+            error_cb=noticed,
+            closed_cb=on_closed,
+            reconnected_cb=on_reconnected,
+            **_login(section),
+        )
+    except (NatsError, OSError) as error:
+        raise SettingsError(
+            f"NATS at {', '.join(section.url)}: {str(error) or type(error).__name__}"
+        ) from error
+    connecting = False
+    return client
+
+
+@asynccontextmanager
+async def connected(settings: Settings) -> AsyncIterator[Client]:
+    """Connect for a short piece of work; SettingsError when that fails."""
+    client = await connect(settings, patient=False)
+    try:
+        yield client
+    finally:
+        await client.close()
+
+
+def _login(section: Nats) -> dict[str, Any]:
+    options: dict[str, Any] = {}
+    if section.creds:
+        options["user_credentials"] = str(section.creds)
+    if section.nkey_seed_file:
+        options["nkeys_seed"] = str(section.nkey_seed_file)
+    if section.user:
+        options["user"] = section.user
+    if section.password:
+        options["password"] = section.password.get_secret_value()
+    if section.ca_file:
+        options["tls"] = ssl.create_default_context(cafile=str(section.ca_file))
+    return options

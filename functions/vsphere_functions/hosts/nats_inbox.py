@@ -1,0 +1,176 @@
+"""What becomes of a message from the requests' stream: read, performed, answered, acknowledged."""
+
+import asyncio
+import json
+import random
+import time
+
+from nats.aio.client import Client
+from nats.aio.msg import Msg
+from nats.errors import Error as NatsError
+
+from vsphere_events.cloud_event import CloudEvent
+from vsphere_events.code import Code
+from vsphere_events.envelope import Batch, Mode, Received, from_nats, to_nats
+from vsphere_events.error import CallError
+from vsphere_events.functions import FUNCTIONS
+from vsphere_events.subjects import Subject, parse_event_type, queue_subject, request_subject
+from vsphere_functions.hosts.nats_calls import Calls, NoStreamError
+from vsphere_functions.hosts.nats_outbox import Outbox
+from vsphere_functions.runtime import telemetry
+from vsphere_functions.runtime.attempt import perform
+from vsphere_functions.runtime.dispatch import Address
+from vsphere_functions.runtime.operations import Foreign
+from vsphere_functions.runtime.perform import Again, DeadLetter, Delivery, Desk, Ending, Finished
+from vsphere_functions.runtime.store import StoreError
+
+_LONGEST_ATTRIBUTES = 16 * 1024  # bytes of id and source: each result carries them more than once
+_AFTER_TROUBLE = 1.0  # seconds until a request comes back that could not be recorded or answered
+
+
+class Inbox:
+    """Handles messages; each keeps giving signs of life until it is settled."""
+
+    def __init__(self, client: Client, calls: Calls, desk: Desk, outbox: Outbox) -> None:
+        self._client = client
+        self._calls = calls
+        self._desk = desk
+        self._outbox = outbox
+        self._alive: set[str] = set()
+        self._told: dict[Subject, float] = {}
+
+    async def beat(self, every: float) -> None:
+        """Tell the server of everything at hand that it is being worked on, until cancelled."""
+        while True:
+            await asyncio.sleep(every)
+            for reply in list(self._alive):
+                if self._client.is_connected:
+                    await self._client.publish(reply, b"+WPI")
+
+    async def handle(self, message: Msg) -> None:
+        """Take a message to its acknowledgement; one that is left alone comes again after ack_wait."""
+        if self._desk.stopping.is_set():
+            await self._settle(message, b"-NAK")
+            return
+        self._alive.add(message.reply)
+        try:
+            await self._received(message)
+        except StoreError as error:
+            telemetry.log().warning("a request is put off", reason=str(error))
+            await self._later(message, _AFTER_TROUBLE * (0.5 + random.random()))  # noqa: S311 - spreads retries
+        except Exception:  # noqa: BLE001 - one message must not end the worker; it is delivered again
+            telemetry.log().exception("a request could not be handled")
+        finally:
+            self._alive.discard(message.reply)
+
+    async def _received(self, message: Msg) -> None:
+        subject = Subject.parse(message.subject)
+        await self._tell_queue(message, subject)
+        try:
+            received = from_nats(message.headers, message.data)
+            _check_length(received)
+        except CallError as error:
+            await self._bury(message, subject, error.code, error.message)
+            return
+        if isinstance(received, Batch):
+            await self._take_apart(message, subject, received)
+            return
+        await self._perform(
+            message, Address(FUNCTIONS[subject.function], subject.vcenter, received.event), received.mode
+        )
+
+    async def _perform(self, message: Msg, address: Address, mode: Mode) -> None:
+        delivery = Delivery(message.metadata.sequence.stream, message.metadata.timestamp)
+
+        def tell(event: CloudEvent) -> None:
+            self._desk.aside(self._outbox.progress(address, event, mode))
+
+        ending = await perform(self._desk, address, delivery, tell)
+        await self._conclude(message, address, mode, ending)
+
+    async def _conclude(self, message: Msg, address: Address, mode: Mode, ending: Ending) -> None:
+        match ending:
+            case Finished():
+                await self._finish(message, address, mode, ending)
+            case Foreign(reason):
+                await self._bury(message, _subject(address), Code.INVALID_ARGUMENT, reason)
+            case Again(delay, reason):
+                telemetry.log().info(
+                    "a request will be tried again", request=address.token, delay=round(delay, 1)
+                )
+                await self._later(message, delay)
+            case _:
+                telemetry.log().warning("another worker has taken over", request=address.token)
+
+    async def _finish(self, message: Msg, address: Address, mode: Mode, ending: Finished) -> None:
+        """Dead letter, result, acknowledgement, in this order; what is cut short is done again from the record."""
+        if ending.dead and not (ending.replayed and message.metadata.num_delivered == 1):
+            await self._dead(
+                message, _subject(address), ending.dead, f"{address.key}.{ending.dead.generation}"
+            )
+        await self._outbox.result(address, ending, mode)
+        await self._settle(message, b"+ACK")
+
+    async def _bury(self, message: Msg, subject: Subject, code: Code, reason: str) -> None:
+        """Dead-letter what nobody must hear of, or nobody could."""
+        telemetry.log().warning("a request is dead-lettered", function=subject.function, reason=reason)
+        letter = DeadLetter(code, reason, message.metadata.num_delivered)
+        await self._dead(message, subject, letter, f"seq.{message.metadata.sequence.stream}")
+        await self._settle(message, b"+ACK")
+
+    async def _dead(self, message: Msg, subject: Subject, letter: DeadLetter, message_id: str) -> None:
+        original = (message.headers or {}, message.data)
+        where = (subject.vcenter, subject.function)
+        sequence = message.metadata.sequence.stream
+        await self._outbox.dead(where, original, letter, sequence=sequence, message_id=message_id)
+
+    async def _take_apart(self, message: Msg, subject: Subject, batch: Batch) -> None:
+        """Publish each event of a batch to its own subject, in order, then acknowledge the batch."""
+        for at, event in enumerate(batch.events):
+            headers, body = to_nats(event, Mode.STRUCTURED)
+            headers["Nats-Msg-Id"] = f"batch.{message.metadata.sequence.stream}.{at}"
+            try:
+                function, _ = parse_event_type(event.type)
+                await self._calls.publish(request_subject(subject.vcenter, function), body, headers)
+            except (CallError, NoStreamError):
+                letter = DeadLetter(Code.INVALID_ARGUMENT, f"event {at} of a batch has no such function", 1)
+                where, sequence = (subject.vcenter, subject.function), message.metadata.sequence.stream
+                await self._outbox.dead(
+                    where, (headers, body), letter, sequence=sequence, message_id=headers["Nats-Msg-Id"]
+                )
+        await self._settle(message, b"+ACK")
+
+    async def _settle(self, message: Msg, word: bytes) -> None:
+        """Answer the server and wait until it has heard; unheard, the message comes again and is replayed."""
+        try:
+            await self._calls.ask(message.reply, word)
+        except StoreError as error:
+            telemetry.log().warning("an acknowledgement was not confirmed", reason=str(error))
+
+    async def _later(self, message: Msg, delay: float) -> None:
+        self._alive.discard(message.reply)  # a sign of life after the nak would call it off
+        await self._settle(message, b"-NAK " + json.dumps({"delay": int(delay * 1e9)}).encode())
+
+    async def _tell_queue(self, message: Msg, subject: Subject) -> None:
+        """Say, once a second at most, how far the queue has come and how many wait."""
+        now = time.monotonic()
+        if now - self._told.get(subject, 0.0) < 1.0:
+            return
+        self._told[subject] = now
+        said = {"sequence": message.metadata.sequence.stream, "waiting": message.metadata.num_pending}
+        try:
+            await self._client.publish(
+                queue_subject(subject.vcenter, subject.function), json.dumps(said).encode()
+            )
+        except NatsError:
+            return
+
+
+def _subject(address: Address) -> Subject:
+    return Subject.parse(request_subject(address.label, address.function.name))
+
+
+def _check_length(received: Received | Batch) -> None:
+    events = received.events if isinstance(received, Batch) else (received.event,)
+    if any(len(event.id) + len(event.source) > _LONGEST_ATTRIBUTES // 4 for event in events):
+        raise CallError(Code.INVALID_ARGUMENT, "id and source are too long to be answered")
