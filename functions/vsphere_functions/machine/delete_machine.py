@@ -10,12 +10,14 @@ Source: DeleteMachine of Gardener's machine contract; Destroy_Task of the vSpher
 """
 
 from vsphere_events.machine import DeleteMachineRequest, DeleteMachineResult, DetachedVolume
+from vsphere_events.provider_id import ProviderID
 from vsphere_functions.context import Context
 from vsphere_functions.steps import Steps
-from vsphere_functions.vsphere.destroy import destroy, detach, detached_before, refuse_question
+from vsphere_functions.vsphere.destroy import destroy, detach, detached, refuse_question
 from vsphere_functions.vsphere.find import find_doomed
 from vsphere_functions.vsphere.machine import provider_id
 from vsphere_functions.vsphere.power import power_off
+from vsphere_functions.vsphere.state import State
 
 
 def delete_machine(request: DeleteMachineRequest, ctx: Context) -> Steps[DeleteMachineResult]:
@@ -24,15 +26,14 @@ def delete_machine(request: DeleteMachineRequest, ctx: Context) -> Steps[DeleteM
     machine, state = yield from find_doomed(vcenter, owner, request)
     if machine is None:
         ctx.refuse_unfinished(owner, request.machine_name)
-        return DeleteMachineResult(
-            provider_id=request.provider_id,
-            detached_volumes=tuple(map(DetachedVolume.model_validate, detached_before(state.detached))),
-        )
+        return _result(request.provider_id, state)
     refuse_question(machine)
     yield from power_off(vcenter, machine, state)
-    detached = yield from detach(vcenter, machine, state)
+    state = yield from detach(vcenter, machine, state)
     yield from destroy(vcenter, machine, state)
-    return DeleteMachineResult(
-        provider_id=provider_id(machine),
-        detached_volumes=tuple(map(DetachedVolume.model_validate, detached)),
-    )
+    return _result(provider_id(machine), state)
+
+
+def _result(identity: ProviderID | None, state: State) -> DeleteMachineResult:
+    volumes = tuple(DetachedVolume.model_validate(one) for one in detached(state.detached))
+    return DeleteMachineResult(provider_id=identity, detached_volumes=volumes)

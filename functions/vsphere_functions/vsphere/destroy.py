@@ -2,7 +2,6 @@
 
 import json
 import re
-from typing import Any
 
 from vsphere_events.code import Code
 from vsphere_events.error import CallError
@@ -17,11 +16,9 @@ from vsphere_functions.vsphere.specs import reconfigure_spec, removals
 from vsphere_functions.vsphere.state import State
 from vsphere_functions.vsphere.vcenter import VCenter
 
-_DISK_FILES = {"diskDescriptor", "diskExtent", "digestDescriptor", "digestExtent"}
 
-
-def detached_before(told: str | None) -> list[dict[str, str]]:
-    """Read the list of disks that earlier tries detached; whatever is no such list is empty."""
+def detached(told: str | None) -> list[dict[str, str]]:
+    """Read a list of detached disks; whatever is no such list is empty."""
     try:
         found = json.loads(told or "[]")
     except ValueError:
@@ -33,28 +30,28 @@ def detached_before(told: str | None) -> list[dict[str, str]]:
     )
 
 
-def detach(vcenter: VCenter, machine: Machine, state: State) -> Steps[list[dict[str, str]]]:
-    """Take off every disk that the machine was not born with; return those and what earlier tries took off.
+def detach(vcenter: VCenter, machine: Machine, state: State) -> Steps[State]:
+    """Take off every disk that the machine was not born with; the state tells these and what earlier tries took off.
 
     The same reconfigure writes the list into the VM, so that an interrupted delete still reports it.
     FailedPrecondition when a disk cannot be taken off, or when a file that is not the machine's own is still
     part of it; nothing is destroyed then.
     """
-    before = detached_before(machine.detached)
+    before = detached(machine.detached)
     disks = not_born_with(machine)
     if not disks:
         _own_files_only(machine)
-        return before
+        return state.having_detached(machine.detached) if before else state
     _refuse_snapshots(machine, disks)
     gone = _merged(before, [_told(disk) for disk in disks])
     told = json.dumps(gone, separators=(",", ":"))
-    state = state.at("detach")
+    state = state.at("detach").having_detached(told)
     spec = reconfigure_spec({DETACHED: told}, deviceChange=removals(disks))
     message = f"detaching {len(disks)} disks"
     yield from change(vcenter, "detach", machine.ref, "ReconfigVM_Task", state, message, spec=spec)
     _verify(vcenter, machine)
-    yield Step("detach", str(state.having_detached(told)), f"detached {len(disks)} disks")
-    return gone
+    yield Step("detach", str(state), f"detached {len(disks)} disks")
+    return state
 
 
 def _merged(before: list[dict[str, str]], now: list[dict[str, str]]) -> list[dict[str, str]]:
@@ -91,18 +88,21 @@ def _verify(vcenter: VCenter, machine: Machine) -> None:
 
 
 def _own_files_only(machine: Machine) -> None:
-    """Refuse while a disk file that is not the machine's own belongs to it, a snapshot's included."""
-    folders = {
-        disk.path.rpartition("/")[0] + "/" for disk in disks_of(machine.row.get("config.hardware.device"))
-    }
+    """Refuse while a disk file that is not the machine's own is in a chain of its disks or snapshots."""
+    folders = {disk.path.rpartition("/")[0] for disk in disks_of(machine.row.get("config.hardware.device"))}
     folders.add(own_folder(machine))
-    files: list[dict[str, Any]] = listed(machine.row.get("layoutEx.file"))
-    for file in files:
-        name = file.get("name", "")
-        if file.get("type") in _DISK_FILES and name.rpartition("/")[0] + "/" not in folders:
-            raise CallError(
-                Code.FAILED_PRECONDITION, f"the file {name} is not the machine's own; nothing was destroyed"
-            )
+    names = {file.get("key"): file.get("name", "") for file in listed(machine.row.get("layoutEx.file"))}
+    layouts = listed(machine.row.get("layoutEx.disk"))
+    for snapshot in listed(machine.row.get("layoutEx.snapshot")):
+        layouts += listed(snapshot.get("disk"))
+    for layout in layouts:
+        for link in listed(layout.get("chain")):
+            for name in (names.get(key, "") for key in listed(link.get("fileKey"))):
+                if name and name.rpartition("/")[0] not in folders:
+                    raise CallError(
+                        Code.FAILED_PRECONDITION,
+                        f"the file {name} is not the machine's own; nothing was destroyed",
+                    )
 
 
 def destroy(vcenter: VCenter, machine: Machine, state: State) -> Steps[None]:

@@ -61,7 +61,9 @@ def not_born_with(machine: Machine) -> list[Disk]:
     disks = disks_of(machine.row.get("config.hardware.device"))
     if not record:
         return [
-            disk for disk in disks if disk.first_class_id or not disk.path.startswith(own_folder(machine))
+            disk
+            for disk in disks
+            if disk.first_class_id or disk.path.rpartition("/")[0] != own_folder(machine)
         ]
     born = _born(record)
     return [
@@ -78,6 +80,6 @@ def _born(record: str) -> set[tuple[int, str]]:
 
 
 def own_folder(machine: Machine) -> str:
-    """Return the datastore folder of the VM's own files, such as `[ds] worker-1/`."""
+    """Return the datastore folder of the VM's own files, such as `[ds] worker-1`."""
     folder: str = machine.row.get("config.files.vmPathName", "").rpartition("/")[0]
-    return folder + "/"
+    return folder

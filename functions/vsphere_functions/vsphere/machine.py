@@ -46,7 +46,9 @@ WHOLE = (
     "config.hardware.device",
     "config.files.vmPathName",
     "customValue",
+    "layoutEx.disk",
     "layoutEx.file",
+    "layoutEx.snapshot",
     "runtime.question",
     "snapshot",
 )

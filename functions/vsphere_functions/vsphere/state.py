@@ -52,7 +52,7 @@ class State:
         """Return the state one phase on; a task belongs to its phase only."""
         return replace(self, phase=phase, task=task, vm=vm or self.vm, uuid=uuid or self.uuid)
 
-    def having_detached(self, told: str) -> Self:
+    def having_detached(self, told: str | None) -> Self:
         """Return the state with the list of disks that were detached."""
         return replace(self, detached=told)
 
