@@ -26,13 +26,23 @@ def opened(vcenter: SimulatedVCenter, port: int | None = None, **more: Any) -> I
         session.close()
 
 
-def end_other_sessions(admin: Session) -> int:
-    """Terminate every session but the admin's, as an operator or a time-out would; say how many."""
+def other_sessions(admin: Session) -> list[str]:
+    """The keys of all sessions but the admin's."""
     manager = admin.content["sessionManager"]
     row = admin.read([manager], {manager.type: ["sessionList", "currentSession"]})[manager]
-    others = [one["key"] for one in row["sessionList"] if one["key"] != row["currentSession"]["key"]]
+    return [one["key"] for one in row["sessionList"] if one["key"] != row["currentSession"]["key"]]
+
+
+def terminate(admin: Session, keys: list[str]) -> None:
+    """End sessions, as an operator or a time-out would."""
+    admin.call(admin.content["sessionManager"], "TerminateSession", sessionId=keys)
+
+
+def end_other_sessions(admin: Session) -> int:
+    """Terminate every session but the admin's; say how many."""
+    others = other_sessions(admin)
     if others:
-        admin.call(manager, "TerminateSession", sessionId=others)
+        terminate(admin, others)
     return len(others)
 
 

@@ -136,6 +136,10 @@ class Session:
             view: Ref = make.result(self._post(make.request(views, self._known().version), login))
             try:
                 rows = self._collect(login, reader.retrieve_view(self._collector, view, paths))
+            except Fault as fault:
+                if fault.is_a("ManagedObjectNotFound"):
+                    self._prove(login)  # views end with their session, and this may be how that shows
+                raise
             finally:
                 with suppress(Fault, NoAnswer):
                     self._post(reader.request(view, "DestroyView"), login)
