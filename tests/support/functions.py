@@ -13,6 +13,7 @@ from vsphere_events.code import Code
 from vsphere_events.error import CallError
 from vsphere_events.functions import FUNCTIONS
 from vsphere_events.machine import (
+    Address,
     CreateMachineRequest,
     CreateMachineResult,
     DeleteMachineRequest,
@@ -20,8 +21,8 @@ from vsphere_events.machine import (
 )
 from vsphere_events.subjects import Kind, event_type
 from vsphere_functions.context import Context
+from vsphere_functions.runtime import dispatch
 from vsphere_functions.runtime.connections import sessions_of
-from vsphere_functions.runtime.dispatch import Address
 from vsphere_functions.runtime.perform import Desk
 from vsphere_functions.runtime.settings import Limits, Settings, VCenter
 from vsphere_functions.runtime.store import MemoryStore, Store
@@ -49,7 +50,9 @@ class World:
     effects: list[str] = field(default_factory=list)
     seen_states: list[str | None] = field(default_factory=list)
     failures: list[Exception] = field(default_factory=list)
-    between: Callable[[Context], None] = lambda _: None
+    between: Callable[[Context], Any] = lambda _: None
+    state: str = "ready"
+    addresses: tuple[Address, ...] = ()
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def create_machine(self, request: CreateMachineRequest, ctx: Context) -> Steps[CreateMachineResult]:
@@ -64,7 +67,10 @@ class World:
         self.between(ctx)
         yield Step("power_on", "on", "powered on", 90)
         return CreateMachineResult(
-            provider_id=f"vsphere://eu-1/{UUID}", node_name=request.machine_name, last_known_state="ready"
+            provider_id=f"vsphere://eu-1/{UUID}",
+            node_name=request.machine_name,
+            last_known_state=self.state,
+            addresses=self.addresses,
         )
 
     def delete_machine(self, request: DeleteMachineRequest, ctx: Context) -> Steps[DeleteMachineResult]:
@@ -101,12 +107,17 @@ def settings(**limits: Any) -> Settings:
 
 def request(function: str = "create_machine", name: str = "m-1", **attributes: Any) -> CloudEvent:
     data = {"machineName": name, "providerSpec": SPEC if function == "create_machine" else {"tags": TAGS}}
-    given: dict[str, Any] = {"id": f"req-{next(_ids)}", "source": "/producers/test", "data": data}
-    return CloudEvent(type=event_type(function, Kind.REQUEST), **(given | attributes))
+    given: dict[str, Any] = {
+        "id": f"req-{next(_ids)}",
+        "source": "/producers/test",
+        "type": event_type(function, Kind.REQUEST),
+        "data": data,
+    }
+    return CloudEvent(**(given | attributes))
 
 
-def address(event: CloudEvent, function: str = "create_machine") -> Address:
-    return Address(FUNCTIONS[function], "default", event)
+def address(event: CloudEvent, function: str = "create_machine") -> dispatch.Address:
+    return dispatch.Address(FUNCTIONS[function], "default", event)
 
 
 @contextmanager

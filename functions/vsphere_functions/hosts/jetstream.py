@@ -8,6 +8,7 @@ import sys
 from collections.abc import Coroutine, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from itertools import product
 from typing import Any, TypeVar
 
 from nats.aio.client import Client
@@ -22,7 +23,7 @@ from vsphere_functions.hosts.nats_connection import connect, nats_of
 from vsphere_functions.hosts.nats_inbox import Inbox
 from vsphere_functions.hosts.nats_names import consumer_name
 from vsphere_functions.hosts.nats_outbox import Outbox
-from vsphere_functions.hosts.nats_pull import Pull
+from vsphere_functions.hosts.nats_pull import Pull, Room
 from vsphere_functions.hosts.vcenters import VCenters
 from vsphere_functions.runtime import telemetry
 from vsphere_functions.runtime.catalogue import CATALOGUE, Catalogue
@@ -63,6 +64,7 @@ class Worker:
         self._health = Health(self.problems)
         self._client: Client | None = None
         self._pulls: list[Pull] = []
+        self._inbox: Inbox | None = None
         self._missing = ["not asked yet"]
         self._forbidden: list[str] = []
         self._ended = asyncio.Event()
@@ -75,7 +77,8 @@ class Worker:
         found = dict(self._vcenters.problems())
         if self._client is None or not self._client.is_connected:
             return {"nats": "not connected", **found}
-        missing = [*self._missing, *self._forbidden, *(pull.problem for pull in self._pulls if pull.problem)]
+        trouble = [one.problem for one in (self._inbox, *self._pulls) if one]
+        missing = [*self._missing, *self._forbidden, *filter(None, trouble)]
         return {"nats": "; ".join(missing), **found} if missing else found
 
     def end(self) -> None:
@@ -152,12 +155,10 @@ class Worker:
             fits=outbox.fits,
         )
         inbox = Inbox(client, calls, desk, outbox)
-        slots = self._settings.worker.slots
-        self._pulls = [
-            Pull(client, calls, consumer_name(label, function), slots, inbox.handle)
-            for label in self._settings.own_vcenters
-            for function in FUNCTIONS
-        ]
+        self._inbox = inbox
+        durables = [consumer_name(*one) for one in product(self._settings.own_vcenters, FUNCTIONS)]
+        room = Room(self._settings.worker.slots, pause=max(2.0, len(durables) / 4))
+        self._pulls = [Pull(client, calls, durable, inbox.handle, room) for durable in durables]
         beating = asyncio.create_task(inbox.beat(self._nats.heartbeat))
         pulling = [asyncio.create_task(pull.run()) for pull in self._pulls]
         ended = asyncio.create_task(self._ended.wait())

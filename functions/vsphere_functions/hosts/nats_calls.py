@@ -54,13 +54,11 @@ class Calls:
         self._fail_until(float("inf"))
 
     async def ask(self, subject: str, payload: bytes = b"", headers: Mapping[str, str] | None = None) -> Msg:
-        """Send a request and wait for its answer."""
+        """Send a request and wait for its answer; ValueError for one that the server would not take."""
         if not self._client.is_connected:
             raise StoreError("not connected to NATS")
         if size_of(headers or {}, payload) > self._client.max_payload:
-            raise StoreError(
-                f"a message of {size_of(headers or {}, payload)} bytes is over the server's limit"
-            )
+            raise ValueError("a message over the server's limit, which would close the connection for good")
         self._counter += 1
         token = str(self._counter)
         loop = asyncio.get_running_loop()

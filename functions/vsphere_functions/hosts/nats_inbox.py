@@ -29,7 +29,10 @@ _AFTER_TROUBLE = 1.0  # seconds until a request comes back that could not be rec
 
 
 class Inbox:
-    """Handles messages; each keeps giving signs of life until it is settled."""
+    """Handles messages; each keeps giving signs of life until it is settled.
+
+    `problem` says why the last one could not be recorded or answered, or is None.
+    """
 
     def __init__(self, client: Client, calls: Calls, desk: Desk, outbox: Outbox) -> None:
         self._client = client
@@ -38,6 +41,7 @@ class Inbox:
         self._outbox = outbox
         self._alive: set[str] = set()
         self._told: dict[Subject, float] = {}
+        self.problem: str | None = None
 
     async def beat(self, every: float) -> None:
         """Tell the server of everything at hand that it is being worked on, until cancelled."""
@@ -55,7 +59,9 @@ class Inbox:
         self._alive.add(message.reply)
         try:
             await self._received(message)
+            self.problem = None
         except StoreError as error:
+            self.problem = str(error)
             telemetry.log().warning("a request is put off", reason=str(error))
             await self._later(message, _AFTER_TROUBLE * (0.5 + random.random()))  # noqa: S311 - spreads retries
         except Exception:  # noqa: BLE001 - one message must not end the worker; it is delivered again

@@ -4,6 +4,7 @@ import asyncio
 import json
 import time
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 
 from nats.aio.client import Client
 from nats.aio.msg import Msg
@@ -16,9 +17,16 @@ from vsphere_functions.runtime.store import StoreError
 
 _EXPIRES = 30.0
 _IDLE = 5.0  # seconds between the server's signs of life while nothing comes
-_MISSING = 2.0  # seconds between two looks for a consumer that is not there
 
 Handle = Callable[[Msg], Awaitable[None]]
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """How many requests of a consumer run at once; `pause` is the seconds between two looks for one that is gone."""
+
+    slots: int
+    pause: float = 2.0
 
 
 class Pull:
@@ -27,11 +35,11 @@ class Pull:
     `problem` says why nothing can come at present, or is None.
     """
 
-    def __init__(self, client: Client, calls: Calls, durable: str, slots: int, handle: Handle) -> None:
+    def __init__(self, client: Client, calls: Calls, durable: str, handle: Handle, room: Room) -> None:
         self._client = client
         self._calls = calls
         self._durable = durable
-        self._slots = slots
+        self._room = room
         self._handle = handle
         self._inbox = client.new_inbox()
         self._asked: dict[str, int] = {}
@@ -70,13 +78,13 @@ class Pull:
             answer_of(await self._calls.ask(f"$JS.API.CONSUMER.INFO.{REQUESTS}.{self._durable}"))
         except StoreError as error:
             self.problem = f"consumer {self._durable}: {error}"
-            await asyncio.sleep(_MISSING)
+            await asyncio.sleep(self._room.pause)
         else:
             self.problem = None
             self.forget()
 
     async def _ask(self) -> None:
-        free = self._slots - len(self.running) - sum(self._asked.values())
+        free = self._room.slots - len(self.running) - sum(self._asked.values())
         if free <= 0 or not self._client.is_connected:
             return
         self._counter += 1
@@ -105,7 +113,7 @@ class Pull:
             self._asked[token] -= 1
             if self._asked[token] == 0:
                 del self._asked[token]
-        if len(self.running) >= self._slots:
+        if len(self.running) >= self._room.slots:
             await self._client.publish(message.reply, b"-NAK")  # of a request that we had given up
             return
         task = asyncio.create_task(self._handled(message))

@@ -63,10 +63,10 @@ class Held:
         while True:
             try:
                 return await self.write(record)
-            except StoreError:
+            except StoreError as error:
                 if time.monotonic() > until:
                     raise
-                telemetry.log().warning("the records do not answer; trying again")
+                telemetry.log().warning("the records do not answer; trying again", reason=str(error))
             await asyncio.sleep(pause)
             pause = min(pause * 2, 2.0)
 

@@ -138,7 +138,11 @@ class Desk:
             provider_id=_known(outcome, "provider_id"),
             last_known_state=_known(outcome, "last_known_state"),
         )
-        return self._event(address, error, generation)
+        event = self._event(address, error, generation)
+        if not self.fits(event):  # then the state is what is too big; it is advisory
+            error.last_known_state = None
+            event = self._event(address, error, generation)
+        return event
 
     def _event(self, address: Address, outcome: Result | CallError, generation: int) -> CloudEvent:
         make: Callable[..., CloudEvent] = (
