@@ -27,11 +27,11 @@ def test_probes_tell_whether_the_vcenter_answers(
         before(shared_vcenter) as proxy,
         running(tmp_path, settings_of(shared_vcenter, proxy.port), target) as host,
     ):
-        assert host.client.get("/readyz").json() == {"status": "ready"}
+        assert host.client.get("/readyz").json() == {"status": "ok"}
         proxy.refuse()
         response = host.client.get("/readyz")
         assert response.status_code == 503
-        assert response.json()["down"] == {"vcenter default": "Unavailable"}
+        assert response.json()["problems"] == {"vcenter default": "Unavailable"}
         assert host.client.get("/healthz").status_code == 200
         assert host.client.head("/healthz").status_code == 200
         proxy.resume()
@@ -45,7 +45,7 @@ def test_a_vcenter_that_swallows_everything_does_not_hold_probes_up(
         proxy.black_hole()
         for _ in range(2):
             response = host.client.get("/readyz")
-            assert response.json()["down"] == {"vcenter default": "no answer in time"}
+            assert response.json()["problems"] == {"vcenter default": "no answer in time"}
         assert host.client.get("/healthz").elapsed.total_seconds() < 1
 
 

@@ -158,7 +158,7 @@ def test_settings_of_no_use_are_not_ready_and_say_so_in_the_log_without_values(t
     event = request("get_machine_status")
     with running(tmp_path, NOWHERE + f'surprise = "{SECRET}"\n', "get_machine_status") as host:
         assert host.client.get("/healthz").status_code == 200
-        assert host.client.get("/readyz").json()["down"].keys() == {"settings"}
+        assert host.client.get("/readyz").json()["problems"].keys() == {"settings"}
         assert host.send(event).status_code == 503
         assert "vcenters.default.surprise: unknown key" in host.log
         assert SECRET not in host.log

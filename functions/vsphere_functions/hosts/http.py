@@ -1,8 +1,10 @@
 """Functions over HTTP: probes, one function or all of them by event type, and a server for the latter."""
 
 import asyncio
+import os
 import signal
 import socket
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -49,7 +51,12 @@ def serve(settings: Settings, host: str, port: int) -> None:
     The line `listening` in the log says the port. SettingsError when the address cannot be had.
     """
     with _listen(host, port) as listening:
-        asyncio.run(_serve(settings, listening))
+        abandoned = asyncio.run(_serve(settings, listening))
+    if abandoned:
+        # A thread that waits for a vCenter would hold the process; what it works on is left to its lease.
+        telemetry.log().warning("ended with work unfinished")
+        sys.stderr.flush()
+        os._exit(0)
 
 
 class _Server(uvicorn.Server):
@@ -60,7 +67,7 @@ class _Server(uvicorn.Server):
         yield
 
 
-async def _serve(settings: Settings, listening: socket.socket) -> None:
+async def _serve(settings: Settings, listening: socket.socket) -> bool:
     service = Service(settings)
 
     async def application(scope: Scope, receive: Receive, send: Send) -> None:
@@ -74,6 +81,7 @@ async def _serve(settings: Settings, listening: socket.socket) -> None:
     host, port = listening.getsockname()[:2]
     telemetry.log().info("listening", host=host, port=port)
     await server.serve(sockets=[listening])
+    return service.abandoned
 
 
 def _listen(host: str, port: int) -> socket.socket:

@@ -63,11 +63,11 @@ def alive() -> Response:
     return JSONResponse({"status": "ok"})
 
 
-def readiness(down: Mapping[str, str]) -> Response:
-    """Tell a probe whether work can be done; `down` says of each part that cannot be used why."""
-    if not down:
-        return JSONResponse({"status": "ready"})
-    return JSONResponse({"status": "not ready", "down": dict(down)}, status_code=503)
+def readiness(problems: Mapping[str, str]) -> Response:
+    """Tell a probe whether work can be done: 503 with each part that cannot be used, and why."""
+    if not problems:
+        return alive()
+    return JSONResponse({"status": "not ready", "problems": dict(problems)}, status_code=503)
 
 
 def _error(status: int, code: Code, message: str, headers: Mapping[str, str] | None = None) -> Response:

@@ -14,7 +14,7 @@ from typing import Any
 ENDING = (signal.SIGTERM, signal.SIGINT)
 
 
-def before_exit(close: Callable[[], Awaitable[None]]) -> None:
+def before_exit(close: Callable[[], Awaitable[object]]) -> None:
     """Run `close` on this event loop at the first signal to end, then let the server have it.
 
     A second signal does not wait. Nothing is done outside the main thread, where signals do not arrive.
@@ -24,7 +24,7 @@ def before_exit(close: Callable[[], Awaitable[None]]) -> None:
 
 
 class _Exit:
-    def __init__(self, close: Callable[[], Awaitable[None]], loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, close: Callable[[], Awaitable[object]], loop: asyncio.AbstractEventLoop) -> None:
         self._close = close
         self._loop = loop
         self._closing: asyncio.Task[None] | None = None

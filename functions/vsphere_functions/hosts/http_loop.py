@@ -3,6 +3,7 @@
 import asyncio
 import threading
 from collections.abc import Coroutine
+from concurrent.futures import Future
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -16,9 +17,13 @@ class LoopThread:
         self._thread = threading.Thread(target=self._loop.run_forever, name=name, daemon=True)
         self._thread.start()
 
+    def submit(self, work: Coroutine[Any, Any, T]) -> Future[T]:
+        """Begin the work over there."""
+        return asyncio.run_coroutine_threadsafe(work, self._loop)
+
     async def run(self, work: Coroutine[Any, Any, T]) -> T:
         """Do the work over there; await it from any other loop."""
-        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, self._loop))
+        return await asyncio.wrap_future(self.submit(work))
 
     def stop(self) -> None:
         """Stop the loop; what still runs on it is abandoned."""

@@ -20,8 +20,13 @@ class VCenterChecks:
         self._pool = pool
         self._asked: dict[str, Future[str | None]] = {}
 
-    async def down(self) -> dict[str, str]:
-        """Say which vCenters cannot be used, and why."""
+    @property
+    def waiting(self) -> bool:
+        """Whether a question is still without an answer."""
+        return not all(asked.done() for asked in self._asked.values())
+
+    async def problems(self) -> dict[str, str]:
+        """Name each vCenter that cannot be used, and why."""
         asked = {label: asyncio.wrap_future(self._ask(label)) for label in self._labels}
         if asked:
             await asyncio.wait(asked.values(), timeout=_PATIENCE)

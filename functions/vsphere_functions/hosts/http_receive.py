@@ -12,6 +12,8 @@ from vsphere_functions.runtime.settings import Settings
 LARGEST = 1 << 20
 """Bytes of a request's body: what NATS takes by default, so that both hosts take the same."""
 
+_LONGEST_NAMES = 4096  # characters of id and source: each result carries them more than once
+
 
 async def receive(request: Request, function: str | None, settings: Settings) -> tuple[Address, Mode]:
     """Read an event for a function, or for the one that its type names; Rejected with the answer.
@@ -27,6 +29,8 @@ async def receive(request: Request, function: str | None, settings: Settings) ->
         check_address(address)
     except CallError as error:
         raise Rejected(refusal(400, error.message)) from None
+    if len(event.id) + len(event.source) > _LONGEST_NAMES:
+        raise Rejected(refusal(400, "id and source are too long to be answered"))
     if label not in settings.vcenters:
         message = "no vCenter is configured under the name in the extension vcenter (default without one)"
         raise Rejected(refusal(400, message))

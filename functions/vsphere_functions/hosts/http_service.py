@@ -1,6 +1,7 @@
 """What a process holds to serve functions over HTTP."""
 
 import asyncio
+import dataclasses
 import os
 import socket
 from concurrent.futures import ThreadPoolExecutor
@@ -8,9 +9,11 @@ from concurrent.futures import ThreadPoolExecutor
 from starlette.requests import Request
 from starlette.responses import Response
 
+from vsphere_events.cloud_event import CloudEvent
 from vsphere_events.envelope import Mode
 from vsphere_functions.hosts import http_answers as answers
 from vsphere_functions.hosts.http_loop import LoopThread
+from vsphere_functions.hosts.http_nats import Link, Linking
 from vsphere_functions.hosts.http_ready import VCenterChecks
 from vsphere_functions.hosts.http_receive import receive
 from vsphere_functions.runtime import telemetry
@@ -18,33 +21,44 @@ from vsphere_functions.runtime.attempt import perform
 from vsphere_functions.runtime.catalogue import CATALOGUE
 from vsphere_functions.runtime.connections import sessions_of
 from vsphere_functions.runtime.dispatch import Address
-from vsphere_functions.runtime.perform import Delivery, Desk, Ending
+from vsphere_functions.runtime.perform import Delivery, Desk, Ending, Finished
 from vsphere_functions.runtime.settings import Settings
 from vsphere_functions.runtime.store import MemoryStore, StoreError
 
+_ENDING = "the process is shutting down"
 _FOR_PROBES = 2  # threads that requests never take
 _STORE_PAUSE = 5
+_AFTERWARDS = 2  # seconds for leases to be let go
 
 
 class Service:
-    """Serves requests from its making until `close`; lives on the server's event loop, requests on another thread's."""
+    """Serves requests from its making until `close`.
+
+    It lives on the server's event loop; requests, records and NATS on another thread's, where they go on when their
+    callers go away; the functions in a pool of threads. `abandoned`: one of these still waits for a vCenter, and would
+    hold a process that ends by itself.
+    """
 
     def __init__(self, settings: Settings) -> None:
-        slots = settings.http.slots
         self._settings = settings
-        self._slots = slots
+        self._slots = settings.http.slots
+        self.abandoned = True  # until `close` has seen everything end
         self._running: set[asyncio.Task[Response]] = set()
         self._loop = LoopThread("requests")
         self._desk = Desk(
-            name=f"{socket.gethostname()}/{os.getpid()}",
+            name=f"{socket.gethostname()}-{os.getpid()}",
             settings=settings,
             catalogue=CATALOGUE,
             sessions=sessions_of(settings),
             store=MemoryStore(),
-            pool=ThreadPoolExecutor(slots + _FOR_PROBES, thread_name_prefix="function"),
+            pool=ThreadPoolExecutor(self._slots + _FOR_PROBES, thread_name_prefix="function"),
         )
         self._vcenters = VCenterChecks(self._desk.sessions, tuple(settings.vcenters), self._desk.pool)
-        telemetry.log().warning("no NATS is configured: records are kept in memory and end with this process")
+        self._linking = Linking(self._loop, settings, self._desk.name) if settings.nats else None
+        if self._linking is None:
+            telemetry.log().warning(
+                "no NATS is configured: records are kept in memory and end with this process"
+            )
 
     async def respond(self, request: Request, function: str | None) -> Response:
         """Do what a request asks, of one function or of any; whoever gives up waiting does not stop it."""
@@ -53,38 +67,82 @@ class Service:
         except answers.Rejected as rejected:
             return rejected.answer
         if self._desk.stopping.is_set():
-            return answers.later(0, "the process is shutting down")
+            return answers.later(0, _ENDING)
         if len(self._running) >= self._slots:
             return answers.later(0, f"{self._slots} requests run already")
         task = asyncio.create_task(self._answer(address, mode))
         self._running.add(task)
         task.add_done_callback(self._running.discard)
-        return await asyncio.shield(task)
+        try:
+            return await asyncio.shield(task)
+        except asyncio.CancelledError:
+            if task.cancelled():
+                return answers.later(0, _ENDING)
+            raise
 
     async def ready(self) -> Response:
         """Say whether requests can be served, and what is missing."""
-        down = await self._vcenters.down()
         if self._desk.stopping.is_set():
-            down = {"process": "shutting down"}
-        return answers.readiness(down)
+            return answers.readiness({"process": "shutting down"})
+        problems = await self._vcenters.problems()
+        if self._linking and (problem := await self._loop.run(self._linking.problem())):
+            problems["nats"] = problem
+        return answers.readiness(problems)
 
     async def close(self) -> None:
-        """Let what runs check in at its next step, for as long as the settings allow, then log out."""
+        """Let what runs check in at its next step, for as long as the settings allow, then leave and log out."""
         self._desk.stopping.set()
+        left: set[asyncio.Task[Response]] = set()
         if self._running:
-            await asyncio.wait(self._running, timeout=self._settings.worker.drain_seconds)
+            _, left = await asyncio.wait(self._running, timeout=self._settings.worker.drain_seconds)
+        for task in left:
+            task.cancel()
+        await self._loop.run(self._leave())
         await asyncio.to_thread(self._desk.sessions.close)
         self._desk.pool.shutdown(wait=False, cancel_futures=True)
         self._loop.stop()
+        self.abandoned = bool(left) or self._vcenters.waiting
 
     async def _answer(self, address: Address, mode: Mode) -> Response:
         try:
-            return answers.answer_to(await self._loop.run(self._perform(address)), mode)
-        except StoreError:
+            return answers.answer_to(await self._loop.run(self._perform(address, mode)), mode)
+        except StoreError as error:
+            telemetry.log().warning("a request is put off", request=address.token, reason=str(error))
             return answers.later(_STORE_PAUSE, "the records of operations cannot be reached")
         except Exception:  # noqa: BLE001 - whatever it is, the caller gets an answer without its text
-            telemetry.log().exception("the host failed unexpectedly")
+            telemetry.log().exception("a request could not be handled")
             return answers.broken()
 
-    async def _perform(self, address: Address) -> Ending:
+    async def _perform(self, address: Address, mode: Mode) -> Ending:
+        """Take a request to its end, and its result to the stream; runs on the requests' thread."""
+        if self._linking is None:
+            return await perform(self._desk, address, Delivery(), lambda _: None)
+        link = await self._linking.link()
+        if link is not None:
+            return await self._perform_linked(link, address, mode)
+        if address.function.changes:
+            raise StoreError("not connected to NATS")
         return await perform(self._desk, address, Delivery(), lambda _: None)
+
+    async def _perform_linked(self, link: Link, address: Address, mode: Mode) -> Ending:
+        assert self._settings.nats
+        lease = self._settings.nats.lease
+        desk = dataclasses.replace(self._desk, store=link.store, lease=lease, fits=link.outbox.fits)
+
+        def tell(event: CloudEvent) -> None:
+            desk.aside(link.outbox.progress(address, event, mode))
+
+        ending = await perform(desk, address, Delivery(), tell)
+        if isinstance(ending, Finished):
+            try:
+                await link.finish(address, ending, mode)
+            except StoreError:
+                if address.function.changes:
+                    raise
+        return ending
+
+    async def _leave(self) -> None:
+        if self._desk.background:
+            await asyncio.wait(set(self._desk.background), timeout=_AFTERWARDS)
+        if self._linking:
+            await self._linking.close()
