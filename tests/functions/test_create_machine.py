@@ -78,6 +78,7 @@ def test_the_mark_says_whose_the_machine_is(vcenter: SimulatedVCenter) -> None:
         "digest": mark["digest"],
         "region": "eu-1",
         "placement": "DC0/vm/demo/machines",
+        "phase": "ready",
     }
     disk = next(device for device in config["hardware"]["device"] if "capacityInKB" in device)
     assert json.loads(kept["vspherefunctions.born"]) == [[disk["key"], disk["backing"]["uuid"].lower()]]
@@ -462,7 +463,6 @@ def test_a_template_hands_down_neither_mark_nor_bootstrap_data(
     keys = options_in(next(body for body in sent if b"CloneVM_Task" in body))
     for key in (
         "vspherefunctions.born",
-        "vspherefunctions.ready",
         "guestinfo.vendordata",
         "guestinfo.userdata",
     ):

@@ -4,7 +4,7 @@ from vsphere_events.model import problems
 from vsphere_functions.steps import Step, Steps
 from vsphere_functions.vsphere.disks import birth_record, disks_of, not_born_with
 from vsphere_functions.vsphere.follow import change
-from vsphere_functions.vsphere.identity import BORN, MARK, READY
+from vsphere_functions.vsphere.identity import BORN, MARK
 from vsphere_functions.vsphere.machine import Machine, keyed
 from vsphere_functions.vsphere.specs import growth, reconfigure_spec
 from vsphere_functions.vsphere.vcenter import VCenter
@@ -22,6 +22,8 @@ def record_birth(vcenter: VCenter, machine: Machine, want: Wanted) -> Steps[None
 
     Bootstrap data is written again when it differs: tokens in it are renewed between tries.
     """
+    if machine.ready:  # a machine in service is not reconfigured by a late delivery
+        return
     extra = _missing(machine, want)
     off = machine.power == "poweredOff"
     sizes = _differing(machine, want) if off else {}
@@ -42,9 +44,9 @@ def _missing(machine: Machine, want: Wanted) -> dict[str, str]:
         disks = disks_of(machine.row.get("config.hardware.device"))
         extra[BORN] = birth_record(disk for disk in disks if disk.key not in strangers)
     mark = machine.mark
-    if mark is not None and machine.uuid is not None and mark.uuid != machine.uuid:
+    if mark is not None and mark.uuid != machine.uuid:
         extra[MARK] = str(mark.given(machine.uuid))
-    if machine.power == "poweredOff" and not machine.ready:
+    if machine.power == "poweredOff":
         told = {key: machine.row.get(keyed(key)) for key in want.guestinfo}
         if told != want.guestinfo:
             if want.wrong:
@@ -63,10 +65,11 @@ def _differing(machine: Machine, want: Wanted) -> dict[str, int | str]:
 
 def mark_ready(vcenter: VCenter, machine: Machine, want: Wanted) -> Steps[None]:
     """Note that the create got to its end, so that a machine that is off later was stopped, not half built."""
-    if machine.ready:
+    mark = machine.mark
+    if mark is None or mark.ready:
         return
     state = want.state_at(vcenter, "ready", machine)
-    spec = reconfigure_spec({READY: "true"})
+    spec = reconfigure_spec({MARK: str(mark.given(machine.uuid).finished())})
     yield from change(
         vcenter,
         "mark_ready",

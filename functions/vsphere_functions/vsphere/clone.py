@@ -6,7 +6,7 @@ from vsphere_functions.steps import Steps
 from vsphere_functions.vsphere.faults import fault_of
 from vsphere_functions.vsphere.find import adopt, by_uuid
 from vsphere_functions.vsphere.follow import follow
-from vsphere_functions.vsphere.identity import BORN, DETACHED, MARK, READY
+from vsphere_functions.vsphere.identity import BORN, DETACHED, MARK
 from vsphere_functions.vsphere.machine import BOOTSTRAP, WHOLE, Machine, keyed, read_machines
 from vsphere_functions.vsphere.names import escape
 from vsphere_functions.vsphere.place import Place
@@ -16,7 +16,7 @@ from vsphere_functions.vsphere.vcenter import VCenter
 from vsphere_functions.vsphere.wanted import Wanted
 
 TEMPLATES_OWN = (
-    *(BORN, DETACHED, READY, *BOOTSTRAP),
+    *(BORN, DETACHED, *BOOTSTRAP),
     *("guestinfo.vendordata", "guestinfo.vendordata.encoding"),
     *("guestinfo.ignition.config.data", "guestinfo.ignition.config.data.encoding"),
 )

@@ -8,8 +8,8 @@ from uuid import UUID, uuid5
 MARK = "vspherefunctions.mark"
 BORN = "vspherefunctions.born"
 DETACHED = "vspherefunctions.detached"
-READY = "vspherefunctions.ready"
 
+_READY = "ready"
 _NAMESPACE = UUID("5c0a51f2-83a4-4c6f-9f6d-0d9f6a4d1c27")
 """Fixed for ever: with another one, no machine would be found again."""
 
@@ -25,6 +25,7 @@ class Mark:
 
     `incarnation` is the BIOS uuid that the clone was asked for, `uuid` the one the server gave. vCenter's own
     clones and restores copy the mark, so it says "ours" only together with one recorded uuid that is the VM's own.
+    `phase` is `ready` once the create got to its end: a machine that is off then was stopped, not half built.
     """
 
     owner: str
@@ -35,6 +36,7 @@ class Mark:
     digest: str
     region: str | None = None
     placement: str | None = None
+    phase: str | None = None
 
     @classmethod
     def parse(cls, text: Any) -> Self | None:
@@ -53,6 +55,15 @@ class Mark:
         """Say whether the VM with these uuids is the marked one and no copy of it."""
         return (uuid or "").lower() in {self.uuid, self.incarnation} or instance_uuid == self.instance_uuid
 
-    def given(self, uuid: str) -> Self:
+    def given(self, uuid: str | None) -> Self:
         """Return the mark with the BIOS uuid that the server gave; the incarnation stays the one asked for."""
-        return replace(self, uuid=uuid)
+        return replace(self, uuid=uuid or self.uuid)
+
+    def finished(self) -> Self:
+        """Return the mark of a machine whose create got to its end."""
+        return replace(self, phase=_READY)
+
+    @property
+    def ready(self) -> bool:
+        """Whether the create got to its end once."""
+        return self.phase == _READY

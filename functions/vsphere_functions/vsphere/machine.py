@@ -7,7 +7,7 @@ from typing import Any
 
 from vsphere_events.machine import Address
 from vsphere_events.provider_id import ProviderID
-from vsphere_functions.vsphere.identity import BORN, DETACHED, MARK, READY, Mark
+from vsphere_functions.vsphere.identity import BORN, DETACHED, MARK, Mark
 from vsphere_functions.vsphere.names import unescape
 from vsphere_functions.vsphere.ref import Ref
 from vsphere_functions.vsphere.session import Row
@@ -29,7 +29,6 @@ IDENTITY = ("name", "config.uuid", "config.instanceUuid", "config.template", key
 
 STATUS = (
     *IDENTITY,
-    keyed(READY),
     keyed(DETACHED),
     "runtime.powerState",
     "runtime.connectionState",
@@ -103,7 +102,7 @@ class Machine:
     @property
     def ready(self) -> bool:
         """Whether its create got to the end once."""
-        return bool(self.row.get(keyed(READY)))
+        return self.mark is not None and self.mark.ready
 
     @property
     def detached(self) -> str | None:
