@@ -82,15 +82,10 @@ class Stack:
         self._cleanup = ExitStack()
 
     def __enter__(self) -> Self:
-        with self._cleanup:
-            self.home = Path(
-                self._cleanup.enter_context(tempfile.TemporaryDirectory(prefix="vsphere-functions-"))
-            )
-            self._cleanup.enter_context(self.nats)
-            self._cleanup.enter_context(self.vcenter)
-            self.config = self._write_settings()
-            setup(load(self.config, environ={}))
-            self._cleanup = self._cleanup.pop_all()
+        try:
+            self._begin()
+        except (RuntimeError, FileNotFoundError) as error:
+            raise StackError(str(error)) from error
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -103,6 +98,7 @@ class Stack:
         return {
             "NATS_URL": self.nats.url,
             **self.vcenter.govc_environment,
+            "GOVC_DATACENTER": "DC0",  # there are two, and a name alone would not do
             FILE: str(self.config),
             **({"HTTP_URL": router} if router else {}),
         }
@@ -123,6 +119,17 @@ class Stack:
         names = {server.process.pid: server.name for server in self.servers}
         names |= {self.vcenter.pid: "vCenter", self.nats.pid or 0: "NATS server"}
         return names.get(ended.si_pid if ended else 0, "a process of the stack")
+
+    def _begin(self) -> None:
+        with self._cleanup:
+            self.home = Path(
+                self._cleanup.enter_context(tempfile.TemporaryDirectory(prefix="vsphere-functions-"))
+            )
+            self._cleanup.enter_context(self.nats)
+            self._cleanup.enter_context(self.vcenter)
+            self.config = self._write_settings()
+            setup(load(self.config, environ={}))
+            self._cleanup = self._cleanup.pop_all()
 
     def _start(self, name: str, command: list[str], port: int, extra: Mapping[str, str]) -> Server:
         log = self.home / f"{name}-{len(self.servers)}.log"

@@ -1,0 +1,85 @@
+"""`make demo`: the main job, from the first start to the last word."""
+
+from __future__ import annotations
+
+import os
+import pty
+import re
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from support.commands import BASE, alive, children_of, command, run
+from vsphere_functions.local import demo
+
+
+def test_the_demo_does_the_main_job_and_leaves_nothing(vcsim_binary: Path) -> None:
+    assert vcsim_binary.is_file()
+    began = time.monotonic()
+    done = run("demo", timeout=50)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert time.monotonic() - began < 15
+    said = done.stdout
+    for name in demo.NAMES:
+        assert re.search(
+            rf"^{name}  io\.vspherefunctions\.create_machine\.succeeded\.v1$", said, re.MULTILINE
+        )
+        assert f"{name}  Running  poweredOn" in said
+        assert f"  nodeName: {name}" in said
+    assert len(set(re.findall(r"  providerID: (\S+)", said))) == 3
+    assert said.count("  lastKnownState: {") == 3
+    assert "machines by govc: 3" in said
+    assert re.search(r"InvalidArgument: 4 problems.*\n(  providerSpec\.\w+: .*\n){4}", said)
+    assert "as before: govc finds the same" in said
+    assert "everything is stopped" in said
+
+
+def test_on_a_terminal_the_demo_shows_a_bar_for_each_machine(vcsim_binary: Path) -> None:
+    assert vcsim_binary.is_file()
+    primary, secondary = pty.openpty()
+    env = {**BASE, "TERM": "xterm", "COLUMNS": "120"}
+    with subprocess.Popen(
+        command("demo"), env=env, stdin=secondary, stdout=secondary, stderr=secondary
+    ) as process:
+        os.close(secondary)
+        said = read_all(primary)
+        assert process.wait(30) == 0, said
+    percentages = set(map(int, re.findall(r"(\d+)%", said)))
+    assert percentages > {0, 100}
+    assert "━" in said
+
+
+def test_an_interrupted_demo_stops_everything(vcsim_binary: Path) -> None:
+    assert vcsim_binary.is_file()
+    with subprocess.Popen(command("demo"), env=BASE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        while "clone" not in (line := process.stdout.readline()):
+            assert line, "it should come to a clone"
+        below = children_of(process.pid)
+        process.terminate()
+        process.stdout.read()
+        assert process.wait(40) == 130
+    assert len(below) >= 3
+    assert not any(map(alive, below))
+
+
+def test_a_vcenter_that_is_not_as_before_is_a_failure(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(demo.DemoError, match="as before"):
+        demo.compare(Console(), ["/DC0", "/DC0/vm/old"], ["/DC0", "/DC0/vm/new"])
+    assert capsys.readouterr().out.splitlines()[1:] == ["+ /DC0/vm/new", "- /DC0/vm/old"]
+
+
+def read_all(terminal: int) -> str:
+    """What is shown until nobody holds the other end; reading then fails (EIO)."""
+    shown = bytearray()
+    try:
+        while part := os.read(terminal, 65536):
+            shown += part
+    except OSError:
+        pass
+    finally:
+        os.close(terminal)
+    return shown.decode()

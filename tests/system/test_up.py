@@ -1,0 +1,166 @@
+"""`vsphere-functions up`: the whole stack in the foreground, and gone with it."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import time
+import urllib.request
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from support.commands import alive, children_of, run, up
+from vsphere_functions.local.nats_server import NatsServer
+from vsphere_functions.local.stack import Stack, StackError
+from vsphere_functions.local.tools import ensure
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+Running = tuple["subprocess.Popen[str]", dict[str, str]]
+
+
+@pytest.fixture(scope="module")
+def running(vcsim_binary: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    """One stack for the tests that only use it."""
+    assert vcsim_binary.is_file()
+    with up(tmp_path_factory.mktemp("up"), "--vms", "2") as found:
+        yield found
+
+
+def govc(env: dict[str, str], *arguments: str) -> str:
+    (binary,) = ensure("govc")
+    return subprocess.run(
+        [binary, *arguments], env={**os.environ, **env}, capture_output=True, text=True, check=True
+    ).stdout
+
+
+def invoke(env: dict[str, str], function: str, *options: str) -> subprocess.CompletedProcess[str]:
+    return run("invoke", function, "--data", run("example", function).stdout, *options, env=env)
+
+
+def test_the_file_has_what_a_shell_needs(running: Running) -> None:
+    _, env = running
+    assert {"NATS_URL", "GOVC_URL", "VSPHERE_FUNCTIONS_CONFIG", "HTTP_URL"} <= env.keys()
+    assert Path(env["VSPHERE_FUNCTIONS_CONFIG"]).is_file()
+    with urllib.request.urlopen(f"{env['HTTP_URL']}/readyz", timeout=5) as response:
+        assert response.status == 200
+    assert "fleet-00002" in govc(env, "ls", "/DC0/vm/fleet")
+
+
+@pytest.mark.parametrize("via", ["nats", "http"])
+def test_the_examples_work_on_both_ways_in(running: Running, via: str) -> None:
+    _, env = running
+    made = invoke(env, "create_machine", "--via", via)
+    assert made.returncode == 0, made.stderr
+    result = json.loads(made.stdout)
+    assert result["type"] == "io.vspherefunctions.create_machine.succeeded.v1"
+    assert "Name:           worker-1" in govc(env, "vm.info", "worker-1")
+    status = json.loads(invoke(env, "get_machine_status", "--via", via).stdout)
+    assert status["data"]["providerID"] == result["data"]["providerID"]
+    assert status["data"]["phase"] == "Running"
+    assert json.loads(invoke(env, "get_volume_ids", "--via", via).stdout)["data"]["volumeIDs"]
+    assert invoke(env, "delete_machine", "--via", via).returncode == 0
+    gone = invoke(env, "get_machine_status", "--via", via)
+    assert gone.returncode == 1
+    assert json.loads(gone.stdout)["data"]["error"]["code"] == "NotFound"
+    assert govc(env, "vm.info", "worker-1") == ""
+
+
+def test_a_function_that_is_not_built_yet_fails_and_says_so(running: Running) -> None:
+    failed = invoke(running[1], "validate_machine")
+    assert failed.returncode == 1
+    assert json.loads(failed.stdout)["data"]["error"]["code"] == "Unimplemented"
+
+
+def test_a_request_that_nobody_waits_for_is_done_all_the_same(running: Running) -> None:
+    _, env = running
+    sent = invoke(env, "create_machine", "--no-wait", "--id", "unwaited")
+    assert sent.returncode == 0
+    assert json.loads(sent.stdout)["id"] == "unwaited"
+    assert "data" not in json.loads(sent.stdout), "it may hold secrets"
+    # Under the same id the same request is meant: this waits for it.
+    assert json.loads(invoke(env, "create_machine", "--id", "unwaited").stdout)["id"] == "unwaited.result"
+    assert invoke(env, "delete_machine").returncode == 0
+
+
+def test_e25_the_command_says_that_a_vcenter_is_unknown(running: Running) -> None:
+    failed = invoke(running[1], "get_machine_status", "--vcenter", "blue")
+    assert failed.returncode == 1
+    assert "no stream takes vsphere.request.blue.get_machine_status" in failed.stderr
+    refused = invoke(running[1], "get_machine_status", "--vcenter", "blue", "--via", "http")
+    assert refused.returncode == 1
+    assert "no vCenter" in refused.stderr
+
+
+def test_the_settings_of_the_stack_are_printed_without_the_password(running: Running) -> None:
+    _, env = running
+    said = run("settings", env=env)
+    assert said.returncode == 0
+    assert json.loads(said.stdout)["vcenters"]["default"]["secret"] == "simulator"
+    assert env["GOVC_PASSWORD"] not in said.stdout
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_stops_all_of_it(vcsim_binary: Path, tmp_path: Path, how: signal.Signals) -> None:
+    assert vcsim_binary.is_file()
+    with up(tmp_path) as (process, env):
+        below = children_of(process.pid)
+        process.send_signal(how)
+        assert process.wait(30) == 0
+        assert not any(map(alive, below))
+        assert len(below) >= 4
+        assert not (tmp_path / "env").exists()
+        assert not Path(env["VSPHERE_FUNCTIONS_CONFIG"]).exists()
+
+
+def test_a_kill_leaves_no_child_behind(vcsim_binary: Path, tmp_path: Path) -> None:
+    assert vcsim_binary.is_file()
+    with up(tmp_path) as (process, _):
+        below = children_of(process.pid)
+        process.kill()
+        process.wait()
+    deadline = time.monotonic() + 10
+    while any(map(alive, below)):
+        assert time.monotonic() < deadline, f"still there: {[pid for pid in below if alive(pid)]}"
+
+
+def test_a_server_that_ends_by_itself_ends_the_stack(vcsim_binary: Path, tmp_path: Path) -> None:
+    assert vcsim_binary.is_file()
+    with up(tmp_path) as (process, _):
+        (server,) = [pid for pid in children_of(process.pid) if name_of(pid) == "nats-server"]
+        os.kill(server, signal.SIGKILL)
+        assert process.wait(40) == 1
+    assert "the NATS server has ended" in (tmp_path / "up.log").read_text()
+
+
+def test_the_ports_are_those_that_were_asked_for(vcsim_binary: Path, tmp_path: Path) -> None:
+    assert vcsim_binary.is_file()
+    with NatsServer() as server:
+        port = server.port
+    with up(tmp_path, "--nats-port", str(port)) as (_, env):
+        assert env["NATS_URL"] == f"nats://127.0.0.1:{port}"
+
+
+def test_a_port_that_is_taken_is_said(vcsim_binary: Path) -> None:
+    assert vcsim_binary.is_file()
+    with NatsServer() as server:
+        said = run("up", "--nats-port", str(server.port))
+    assert said.returncode == 1
+    assert "address already in use" in said.stderr
+    assert "Traceback" not in said.stderr
+
+
+def test_a_worker_that_does_not_come_up_is_said_with_its_log(vcsim_binary: Path) -> None:
+    assert vcsim_binary.is_file()
+    with pytest.raises(StackError, match=r"settings: .*No such file"), Stack() as stack:
+        stack.config.unlink()
+        stack.start_worker()
+
+
+def name_of(pid: int) -> str:
+    return Path(f"/proc/{pid}/comm").read_text().strip()
