@@ -107,7 +107,7 @@ class VCenter(Section):
     secret: str | None = Field(None, description="name of a [secrets.<name>] section, in place of the three")
     ca_file: File | None = Field(None, description="certificate authority of the vCenter")
     thumbprint: str | None = Field(None, description="SHA-256 thumbprint of its certificate")
-    insecure: bool = Field(False, description="take any certificate; for tests only")  # noqa: FBT003
+    insecure: bool = Field(False, description="take any certificate; for tests only")  # noqa: FBT003 - its default
 
     @model_validator(mode="after")
     def _one_login(self) -> Self:
@@ -133,7 +133,7 @@ class Secret(Section):
     host: str | None = Field(None, description="host to log in to; the vCenter's own when absent")
     user: str | None = Field(None, description="user")
     password: SecretStr | None = Field(None, description="password")
-    insecure: bool = Field(False, description="take any certificate of `host`")  # noqa: FBT003
+    insecure: bool = Field(False, description="take any certificate of `host`")  # noqa: FBT003 - its default
     user_data: SecretStr | None = Field(None, description="bootstrap data for machines")
     vcenters: Names = Field(
         (),
@@ -185,7 +185,9 @@ class Http(Section):
 
     host: str = Field("127.0.0.1", description="address the router listens on")
     port: Port = Field(8080, description="port the router listens on")
-    slots: Count = Field(16, description="requests that run at once over HTTP; above that 503, so probes answer")
+    slots: Count = Field(
+        16, description="requests that run at once over HTTP; above that 503, so probes answer"
+    )
 
 
 class Settings(Section):
