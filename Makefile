@@ -15,7 +15,7 @@ demo: $(VENV)/.ready  ## start NATS, a simulated vCenter and a worker, and run t
 	$(BIN)/vsphere-functions demo
 
 test: $(VENV)/.ready  ## run the tests with coverage
-	$(BIN)/python -m vsphere_functions.local.tools vcsim govc
+	$(BIN)/python -m vsphere_functions.local.tools vcsim govc natscli
 	$(BIN)/pytest --cov --cov-report=term:skip-covered --cov-fail-under=90
 
 check: $(VENV)/.ready  ## format, lint, types, layers, generated files

@@ -157,9 +157,10 @@ def test_a_port_that_is_taken_is_said(vcsim_binary: Path) -> None:
 
 def test_a_worker_that_does_not_come_up_is_said_with_its_log(vcsim_binary: Path) -> None:
     assert vcsim_binary.is_file()
-    with pytest.raises(StackError, match=r"settings: .*No such file"), Stack() as stack:
+    with Stack() as stack:
         stack.config.unlink()
-        stack.start_worker()
+        with pytest.raises(StackError, match=r"settings: .*No such file"):
+            stack.start_worker()
 
 
 def name_of(pid: int) -> str:
