@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     from vsphere_functions.local.vcenter import SimulatedVCenter
 
 NAMES = ("worker-0", "worker-1", "worker-2")
-CLONE_MS = 1500  # the simulator clones at once, and a bar that jumps shows nothing
+# The simulator does everything at once, and a bar that jumps shows nothing.
+DELAYS_MS = {"CloneVm": 1000, "ReconfigVm": 400, "PowerOn": 600, "PowerOff": 400, "Destroy": 400}
 
 # A bar's way: progress events tell the step, and the percentage of that step where vSphere knows one.
 STEPS = {
@@ -58,7 +59,7 @@ def demo() -> int:
             console.print(f"vCenter   {stack.vcenter.url} (simulated)")
             console.print(f"worker    ready after {time.monotonic() - started:.1f} s")
             before = inventory(stack.vcenter)
-            stack.vcenter.control.delay(CloneVm=CLONE_MS)
+            stack.vcenter.control.delay(**DELAYS_MS)
             try:
                 asyncio.run(main_job(stack, console))
                 compare(console, before, inventory(stack.vcenter))
