@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from typing import Any
 
@@ -97,6 +97,9 @@ class Producer:
 
         await until(none_left)
 
+    def heard_of_progress(self, times: int) -> bool:
+        return len(self.on("progress")) >= times
+
     def on(self, channel: str) -> list[Msg]:
         """The messages heard on a channel, self-checks and queue states left out."""
         return [
@@ -128,15 +131,22 @@ async def producer(server: NatsServer, configured: Settings) -> AsyncIterator[Pr
 
 @asynccontextmanager
 async def working(configured: Settings, world: World, count: int = 1) -> AsyncIterator[list[Worker]]:
-    """Run workers until the block ends."""
-    workers = [Worker(configured, world.catalogue()) for _ in range(count)]
-    tasks = [asyncio.create_task(one.run()) for one in workers]
-    try:
+    """Run workers until the block ends; they are ready."""
+    async with AsyncExitStack() as stack:
+        workers = [await stack.enter_async_context(starting(configured, world)) for _ in range(count)]
         for one in workers:
             await until(partial(ready, one))
         yield workers
+
+
+@asynccontextmanager
+async def starting(configured: Settings, world: World) -> AsyncIterator[Worker]:
+    """Run a worker until the block ends, ready or not; its health answers."""
+    one = Worker(configured, world.catalogue())
+    task = asyncio.create_task(one.run())
+    try:
+        await until(lambda: one.port)
+        yield one
     finally:
-        for one in workers:
-            one.end()
-        statuses = await asyncio.gather(*tasks)
-    assert statuses == [0] * count
+        one.end()
+        assert await task == 0

@@ -91,9 +91,9 @@ class Worker:
             asyncio.get_running_loop().add_signal_handler(number, self.end)
         place = self._settings.worker
         self.port = await self._health.start(place.health_host, place.health_port)
-        telemetry.log().info("worker starts", health_port=self.port, vcenters=self._settings.own_vcenters)
-        self._vcenters.start()
         try:
+            telemetry.log().info("worker starts", health_port=self.port, vcenters=self._settings.own_vcenters)
+            self._vcenters.start()
             self._client = await self._unless_ended(
                 connect(
                     self._settings,

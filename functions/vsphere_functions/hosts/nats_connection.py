@@ -5,7 +5,6 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
-import nats
 from nats.aio.client import Client
 from nats.errors import Error as NatsError
 
@@ -42,7 +41,7 @@ async def connect(
 
     SettingsError when the server refuses the credentials, or is not there and the caller is not patient.
     """
-    section, connecting = nats_of(settings), True
+    section, client, connecting = nats_of(settings), Client(), True
 
     async def noticed(error: Exception) -> None:
         if connecting and "authorization violation" in str(error).lower():
@@ -50,7 +49,7 @@ async def connect(
         await on_error(error)
 
     try:
-        client = await nats.connect(
+        await client.connect(
             list(section.url),
             name="vsphere-functions",
             allow_reconnect=patient,
@@ -63,7 +62,10 @@ async def connect(
             reconnected_cb=on_reconnected,
             **_login(section),
         )
-    except (NatsError, OSError) as error:
+    except BaseException as error:
+        await client.close()  # or what it has opened so far stays open
+        if not isinstance(error, NatsError | OSError):
+            raise
         raise SettingsError(
             f"NATS at {', '.join(section.url)}: {str(error) or type(error).__name__}"
         ) from error

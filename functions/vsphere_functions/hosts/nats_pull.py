@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import random
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ from vsphere_functions.runtime import telemetry
 from vsphere_functions.runtime.store import StoreError
 
 _EXPIRES = 30.0
+_NOT_ASKED = "not asked yet"
 _IDLE = 5.0  # seconds between the server's signs of life while nothing comes
 
 Handle = Callable[[Msg], Awaitable[None]]
@@ -48,7 +50,7 @@ class Pull:
         self._changed = asyncio.Event()
         self._subscription: Subscription | None = None
         self.running: set[asyncio.Task[None]] = set()
-        self.problem: str | None = "not asked yet"
+        self.problem: str | None = _NOT_ASKED
 
     async def run(self) -> None:
         """Ask, and ask again as slots come free, until cancelled."""
@@ -74,11 +76,12 @@ class Pull:
 
     async def _look(self) -> None:
         """See whether the consumer is there; only then ask, or each answer would be the next question."""
+        if self.problem not in {None, _NOT_ASKED}:
+            await asyncio.sleep(self._room.pause * random.uniform(0.5, 1.5))  # noqa: S311 - spreads the looks
         try:
             answer_of(await self._calls.ask(f"$JS.API.CONSUMER.INFO.{REQUESTS}.{self._durable}"))
         except StoreError as error:
             self.problem = f"consumer {self._durable}: {error}"
-            await asyncio.sleep(self._room.pause)
         else:
             self.problem = None
             self.forget()
@@ -136,6 +139,7 @@ class Pull:
         self._asked.pop(token, None)
         description = (message.headers or {}).get("Description", "")
         if status == "503" or "Deleted" in description or status == "404":
+            if self.problem is None:
+                telemetry.log().warning("consumer is gone", consumer=self._durable)
             self.problem = f"consumer {self._durable}: {description or 'nobody answers'}"
-            telemetry.log().warning("consumer is gone", consumer=self._durable)
         self._changed.set()
