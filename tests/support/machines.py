@@ -4,7 +4,10 @@ from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from pyVmomi import vim
+
 from support.gateway import endpoint
+from support.soap import Soap
 from vsphere_events.machine import (
     CreateMachineRequest,
     CreateMachineResult,
@@ -12,13 +15,20 @@ from vsphere_events.machine import (
     DeleteMachineResult,
     GetMachineStatusRequest,
     GetMachineStatusResult,
+    ListMachinesRequest,
+    ListMachinesResult,
+    ShutDownMachineRequest,
+    ShutDownMachineResult,
 )
 from vsphere_functions.context import Context
 from vsphere_functions.local.vcenter import SimulatedVCenter
 from vsphere_functions.machine.create_machine import create_machine
 from vsphere_functions.machine.delete_machine import delete_machine
 from vsphere_functions.machine.get_machine_status import get_machine_status
+from vsphere_functions.machine.list_machines import list_machines
+from vsphere_functions.machine.shut_down_machine import shut_down_machine
 from vsphere_functions.steps import Step
+from vsphere_functions.vsphere.identity import MARK, Mark, instance_uuid
 from vsphere_functions.vsphere.sessions import Credentials, Sessions
 
 TAGS = {"mcm.gardener.cloud/cluster": "shoot--demo--a", "mcm.gardener.cloud/role": "node"}
@@ -133,3 +143,38 @@ def foreign(vcenter: SimulatedVCenter, name: str = "worker-1", folder: str = "/D
         *("-pool", "/DC0/host/DC0_C0/Resources", "-ds", "LocalDS_0", name),
     )
     return f"{folder}/{name}"
+
+
+def listing(ctx: Context, *, tags: Any = None, **more: Any) -> ListMachinesResult:
+    """List machines."""
+    spec = {"tags": tags or TAGS, **more.pop("spec", {})}
+    return list_machines(ListMachinesRequest.parse({"providerSpec": spec, **more}), ctx)
+
+
+def shut_down(
+    ctx: Context, name: str = "worker-1", taken: list[Step] | None = None, **more: Any
+) -> ShutDownMachineResult:
+    """Shut a machine down."""
+    data = {"machineName": name, "providerSpec": {"tags": TAGS}, **more}
+    down: ShutDownMachineResult = end(shut_down_machine(ShutDownMachineRequest.parse(data), ctx), taken)
+    return down
+
+
+def begun_shut_down(ctx: Context, **more: Any) -> Generator[Step, None, ShutDownMachineResult]:
+    """A shut-down of worker-1 that has not taken its first step yet."""
+    data = {"machineName": "worker-1", "providerSpec": {"tags": TAGS}, **more}
+    return shut_down_machine(ShutDownMachineRequest.parse(data), ctx)
+
+
+def many(soap: Soap, count: int) -> list[str]:
+    """Mark VMs of our own making as machines, faster than creating them; their names."""
+    tasks = []
+    names = [f"many-{number:03}" for number in range(count)]
+    for name in names:
+        identity = instance_uuid(OWNER, name)
+        mark = Mark(OWNER, name, identity, "-", "-", "-", "eu-1", None, "ready")
+        option = vim.option.OptionValue(key=MARK, value=str(mark))
+        tasks.append(soap.start_clone(name, instanceUuid=identity, extraConfig=[option]))
+    for task in tasks:
+        soap.wait(task)
+    return names

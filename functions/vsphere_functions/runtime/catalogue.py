@@ -8,6 +8,8 @@ from vsphere_events.error import CallError
 from vsphere_functions.machine.create_machine import create_machine
 from vsphere_functions.machine.delete_machine import delete_machine
 from vsphere_functions.machine.get_machine_status import get_machine_status
+from vsphere_functions.machine.list_machines import list_machines
+from vsphere_functions.machine.shut_down_machine import shut_down_machine
 from vsphere_functions.volume.get_volume_ids import get_volume_ids
 
 Catalogue: TypeAlias = Mapping[str, Callable[[Any, Any], Any]]
@@ -16,6 +18,8 @@ CATALOGUE: Catalogue = {
     "create_machine": create_machine,
     "delete_machine": delete_machine,
     "get_machine_status": get_machine_status,
+    "list_machines": list_machines,
+    "shut_down_machine": shut_down_machine,
     "get_volume_ids": get_volume_ids,
 }
 

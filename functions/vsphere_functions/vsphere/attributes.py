@@ -45,14 +45,14 @@ def _keys(vcenter: VCenter, want: Wanted) -> dict[str, str]:
     """Return the key of each tag's attribute, by name; missing ones are made."""
     keys, wanted = vcenter.session.kept(_Keys), want.spec.tags.keys()
     if not wanted <= keys.keys():
-        known = _known(vcenter)
+        known = known_attributes(vcenter)
         for name in wanted - known.keys():
             _add(vcenter, name)
-        keys.update(known if wanted <= known.keys() else _known(vcenter))
+        keys.update(known if wanted <= known.keys() else known_attributes(vcenter))
     return keys
 
 
-def _known(vcenter: VCenter) -> dict[str, str]:
+def known_attributes(vcenter: VCenter) -> dict[str, str]:
     """Read the attributes that VMs can have; one of the same name for hosts is none of them."""
     manager = vcenter.session.content["customFieldsManager"]
     rows = vcenter.read([manager], {"CustomFieldsManager": ["field"]})

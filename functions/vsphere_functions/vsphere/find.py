@@ -7,7 +7,8 @@ from vsphere_events.provider_id import ProviderID
 from vsphere_functions.steps import Steps
 from vsphere_functions.vsphere.follow import join
 from vsphere_functions.vsphere.identity import instance_uuid
-from vsphere_functions.vsphere.machine import IDENTITY, WHOLE, Machine, machines, provider_id, read_machines
+from vsphere_functions.vsphere.inventory import every_vm
+from vsphere_functions.vsphere.machine import IDENTITY, WHOLE, Machine, provider_id, read_machines
 from vsphere_functions.vsphere.ref import Ref
 from vsphere_functions.vsphere.state import State
 from vsphere_functions.vsphere.vcenter import VCenter
@@ -125,9 +126,7 @@ def _by_mark(
     vcenter: VCenter, owner: str, name: str | None, given: ProviderID | None, paths: tuple[str, ...]
 ) -> Machine | None:
     """Look through every VM for the mark; a VM that cannot be read may be the one, so absence is unproven."""
-    root = vcenter.session.content["rootFolder"]
-    vcenter.read([root], {"Folder": ["name"]})  # PermissionDenied where the account cannot even see the root
-    seen = list(machines(vcenter.scan({"VirtualMachine": IDENTITY})))
+    seen = every_vm(vcenter)
     ours = [one for one in seen if _is_of(one, owner, name) and _is_incarnation(one, given)]
     found = _only(ours)
     if found is not None:

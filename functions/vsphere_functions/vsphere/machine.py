@@ -45,6 +45,7 @@ WHOLE = (
     "config.hardware.device",
     "config.files.vmPathName",
     "customValue",
+    "guest.toolsRunningStatus",
     "layoutEx.disk",
     "layoutEx.file",
     "layoutEx.snapshot",
@@ -98,6 +99,11 @@ class Machine:
     def power(self) -> str | None:
         """The power state as vSphere spells it."""
         return self.row.get("runtime.powerState")
+
+    @property
+    def tools(self) -> bool:
+        """Whether VMware Tools run in the guest, so that it can be asked for something."""
+        return bool(self.row.get("guest.toolsRunningStatus") == "guestToolsRunning")
 
     @property
     def ready(self) -> bool:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Self
 
 from vsphere_events.error import Detail
-from vsphere_events.provider_spec import CreateSpec
+from vsphere_events.provider_spec import CreateSpec, ProviderSpec
 from vsphere_functions.vsphere.atlas import COMPUTES, NETWORKS, Atlas
 from vsphere_functions.vsphere.names import escape
 from vsphere_functions.vsphere.ref import Ref
@@ -92,6 +92,11 @@ class Resolved:
             paths = {"/".join(self.atlas.path(ref)) for ref in there} - {""}
             self.refuse("folder", f'no VM folder "{given}" in datacenter {where}', paths)
         return hit
+
+    def own_folder(self, spec: ProviderSpec) -> Ref | None:
+        """Return the folder that a spec names, or None."""
+        datacenter = self.find_datacenter(spec.datacenter) if spec.folder else None
+        return self.find_folder(datacenter, spec.folder) if datacenter else None
 
     def find(
         self, datacenter: Ref, name: str, what: str, types: tuple[str, ...], given: str | None

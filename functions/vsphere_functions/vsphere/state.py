@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import asdict, dataclass, replace
+from datetime import datetime
 from typing import Self
 
 VERSION = 1
@@ -11,7 +12,8 @@ VERSION = 1
 class State:
     """Where a call stood: phase, running task, VM reference, identity, and which vCenter said so.
 
-    `detached` is what a delete has detached so far, to be reported even when the VM is gone by then. Rendered as
+    `detached` is what a delete has detached so far, to be reported even when the VM is gone by then;
+    `since` is when a guest was first asked to go down (RFC 3339). Rendered as
     compact JSON with the contract's spelling; holds no secret.
     """
 
@@ -22,6 +24,7 @@ class State:
     uuid: str | None = None
     task: str | None = None
     detached: str | None = None
+    since: str | None = None
 
     @classmethod
     def parse(cls, text: str | None, *, vcenter: str, instance_uuid: str) -> Self | None:
@@ -55,6 +58,17 @@ class State:
     def having_detached(self, told: str | None) -> Self:
         """Return the state with the list of disks that were detached."""
         return replace(self, detached=told)
+
+    def began(self, now: datetime) -> datetime:
+        """Return when the guest was first asked: now, unless an earlier try has told."""
+        try:
+            return min(datetime.fromisoformat(self.since or ""), now)
+        except (TypeError, ValueError):  # no date, or one without a zone
+            return now
+
+    def since_when(self, began: datetime) -> Self:
+        """Return the state with the time that the guest was first asked."""
+        return replace(self, since=began.isoformat(timespec="seconds"))
 
     def __str__(self) -> str:
         told = {_SPELLING.get(name, name): value for name, value in asdict(self).items() if value}
