@@ -13,8 +13,10 @@ class LoopThread:
     """Runs from now until `stop`; daemonic, so that it never holds a process back."""
 
     def __init__(self, name: str) -> None:
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name=name, daemon=True)
+        self._runner = asyncio.Runner(loop_factory=asyncio.new_event_loop)
+        self._loop = self._runner.get_loop()
+        self._stopped = asyncio.Event()
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
 
     def submit(self, work: Coroutine[Any, Any, T]) -> Future[T]:
@@ -26,6 +28,10 @@ class LoopThread:
         return await asyncio.wrap_future(self.submit(work))
 
     def stop(self) -> None:
-        """Stop the loop; what still runs on it is abandoned."""
-        self._loop.call_soon_threadsafe(self._loop.stop)
+        """Cancel what still runs on the loop, and end it."""
+        self._loop.call_soon_threadsafe(self._stopped.set)
         self._thread.join(timeout=5)
+
+    def _run(self) -> None:
+        with self._runner:
+            self._runner.run(self._stopped.wait())

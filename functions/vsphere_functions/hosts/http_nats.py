@@ -1,6 +1,7 @@
 """The HTTP host's share of NATS: the records and leases of the workers, and the results stream."""
 
 import asyncio
+import time
 
 from nats.aio.client import Client
 from nats.errors import Error as NatsError
@@ -18,7 +19,7 @@ from vsphere_functions.runtime.perform import Finished
 from vsphere_functions.runtime.settings import Settings, SettingsError
 from vsphere_functions.runtime.store import Bucket, StoreError
 
-_PATIENCE = 2.0  # seconds of a probe
+_PATIENCE = 2.0  # seconds for a probe, and for the first connection
 _NOBODY = "self-check"
 
 
@@ -82,9 +83,11 @@ class Linking:
     def __init__(self, loop: LoopThread, settings: Settings, name: str) -> None:
         self._settings = settings
         self._making = loop.submit(_make(settings, name))
+        self._patient_until = time.monotonic() + _PATIENCE
 
-    async def link(self, patience: float = _PATIENCE) -> Link | None:
-        """Give the link, or None when there is none yet."""
+    async def link(self) -> Link | None:
+        """Give the link, or None when there is none; the first requests wait for it a little."""
+        patience = max(0.0, self._patient_until - time.monotonic())
         await asyncio.wait({asyncio.wrap_future(self._making)}, timeout=patience)
         return self._making.result() if self._making.done() else None
 
@@ -97,7 +100,7 @@ class Linking:
 
     async def close(self) -> None:
         """Leave, or give up to get there."""
-        link = await self.link(0)
+        link = await self.link()
         if link:
             await link.close()
         self._making.cancel()

@@ -54,4 +54,4 @@ async def _body(request: Request) -> bytes:
 
 
 def _too_long() -> Rejected:
-    return Rejected(refusal(413, f"the body is over {LARGEST} bytes", {"Connection": "close"}))
+    return Rejected(refusal(413, f"the body is over {LARGEST} bytes"))

@@ -1,0 +1,217 @@
+"""The HTTP host beside workers: one record for a request whichever way it comes, every result in the stream."""
+
+import asyncio
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from support.http_host import HttpHost, request, result_of, running, settings_of, toml, until
+from support.jetstream import producer, ready
+from support.jetstream import until as come_about
+from support.machines import vms
+from vsphere_events.cloud_event import CloudEvent
+from vsphere_events.envelope import Mode, from_nats
+from vsphere_functions.hosts.jetstream import Worker
+from vsphere_functions.hosts.nats_setup import setup
+from vsphere_functions.local.nats_server import NatsServer
+from vsphere_functions.local.vcenter import SimulatedVCenter
+from vsphere_functions.runtime.settings import Settings, load
+
+LIMITS = toml("limits", {"attempts": 2, "retry_seconds": 0.1})
+WORKER = toml("worker", {"health_host": "127.0.0.1", "health_port": 0, "drain_seconds": 5})
+
+
+@contextmanager
+def linked(
+    folder: Path, server: NatsServer, vcenter: SimulatedVCenter, target: str | None = None, **nats: Any
+) -> Iterator[tuple[HttpHost, Settings]]:
+    """A host on the NATS server, and its settings."""
+    section = toml("nats", {"url": server.url, "ack_wait_seconds": 2, **nats})
+    text = settings_of(vcenter, more=section + LIMITS + WORKER)
+    folder.mkdir(exist_ok=True)
+    with running(folder, text, target) as host:
+        yield host, load(folder / "vsphere-functions.toml")
+
+
+def problems(host: HttpHost) -> dict[str, str]:
+    found: dict[str, str] = host.client.get("/readyz").json().get("problems", {})
+    return found
+
+
+@pytest.mark.parametrize("mode", Mode)
+def test_a_result_given_over_http_is_in_the_stream_and_a_worker_replays_it(
+    nats_server: NatsServer, vcenter: SimulatedVCenter, tmp_path: Path, mode: Mode
+) -> None:
+    """Stored, published, answered: the order of `nats.md`, with the answer in place of the acknowledgement."""
+
+    async def run() -> None:
+        event = request("create_machine")
+        with linked(tmp_path, nats_server, vcenter, "create_machine") as (host, configured):
+            async with producer(nats_server, configured) as one:
+                answered = await asyncio.to_thread(host.call, event, mode)
+                assert await one.stored(event) == answered
+                assert {said.data["step"] for said in progress(one.on("progress"))} >= {"clone", "power_on"}
+                worker = Worker(configured)
+                work = asyncio.create_task(worker.run())
+                await come_about(lambda: ready(worker))
+                vcenter.control.reset_calls()
+                await one.publish(event)
+                await one.settled()
+                worker.end()
+                assert await work == 0
+                assert (await one.js.stream_info("VSPHERE_RESULTS")).state.messages == 1
+                assert not vcenter.control.calls()["CloneVM_Task"]
+
+    asyncio.run(run())
+
+
+def test_what_a_worker_has_finished_is_answered_over_http_from_its_record(
+    nats_server: NatsServer, vcenter: SimulatedVCenter, tmp_path: Path
+) -> None:
+    async def run() -> None:
+        event = request("create_machine")
+        with linked(tmp_path, nats_server, vcenter) as (host, configured):
+            async with producer(nats_server, configured) as one:
+                worker = Worker(configured)
+                work = asyncio.create_task(worker.run())
+                await come_about(lambda: ready(worker))
+                made = await one.ask(event)
+                worker.end()
+                assert await work == 0
+                assert await asyncio.to_thread(host.call, event, Mode.STRUCTURED) == made
+                assert vcenter.control.calls()["CloneVM_Task"] == 1
+
+    asyncio.run(run())
+
+
+def test_two_processes_that_get_one_event_make_one_machine(
+    nats_server: NatsServer, vcenter: SimulatedVCenter, tmp_path: Path
+) -> None:
+    vcenter.control.delay(CloneVm=1500)
+    event = request("create_machine")
+    with (
+        linked(tmp_path / "a", nats_server, vcenter, "create_machine") as (one, configured),
+        linked(tmp_path / "b", nats_server, vcenter) as (other, _),
+        ThreadPoolExecutor(1) as pool,
+    ):
+        setup(configured)
+        first = pool.submit(one.call, event)
+        until(lambda: vcenter.control.calls()["CloneVM_Task"])
+        assert other.send(event).status_code == 503
+        made = first.result()
+        assert other.call(event) == made
+        assert vcenter.control.calls()["CloneVM_Task"] == 1
+        assert sum("worker-1" in path for path in vms(vcenter)) == 1
+
+
+@pytest.mark.parametrize("target", ["create_machine", None])
+def test_probes_name_nats_when_it_is_down_and_changes_wait_for_it(
+    nats_server: NatsServer, vcenter: SimulatedVCenter, tmp_path: Path, target: str | None
+) -> None:
+    """E17 with NATS."""
+    with linked(tmp_path, nats_server, vcenter, target) as (host, configured):
+        assert problems(host) == {"nats": "a stream or bucket is missing; run setup"}
+        setup(configured)
+        assert problems(host) == {}
+        nats_server.stop()
+        until(lambda: problems(host) == {"nats": "not connected"})
+        assert host.client.get("/readyz").status_code == 503
+        assert host.client.get("/healthz").status_code == 200
+        event = request("create_machine")
+        refused = host.send(event)
+        assert refused.status_code == 503
+        assert int(refused.headers["retry-after"]) > 0
+        assert refused.json()["error"]["code"] == "Unavailable"
+        assert not vcenter.control.calls()["CloneVM_Task"]
+        nats_server.start()
+        until(lambda: problems(host) == {})
+        assert host.call(event).data["nodeName"] == "worker-1"
+
+
+def test_a_host_that_starts_before_nats_answers_what_changes_nothing_and_connects_later(
+    nats_server: NatsServer, vcenter: SimulatedVCenter, tmp_path: Path
+) -> None:
+    nats_server.stop()
+    with linked(tmp_path, nats_server, vcenter) as (host, configured):
+        assert host.call(request("get_machine_status")).data["error"]["code"] == "NotFound"
+        assert host.send(request("delete_machine")).status_code == 503
+        nats_server.start()
+        setup(configured)
+        until(lambda: problems(host) == {})
+        assert host.call(request("delete_machine")).type.endswith(".succeeded.v1")
+
+
+def test_a_result_that_cannot_be_published_is_not_answered_yet_but_a_reading_is(
+    nats_server: NatsServer, vcenter: SimulatedVCenter, tmp_path: Path
+) -> None:
+    """E11 over HTTP: the result is retried, not the machine."""
+
+    async def run() -> None:
+        event = request("create_machine")
+        with linked(tmp_path, nats_server, vcenter) as (host, configured):
+            async with producer(nats_server, configured) as one:
+                await one.js.delete_stream("VSPHERE_RESULTS")
+                assert (await asyncio.to_thread(host.send, event)).status_code == 503
+                status = await asyncio.to_thread(host.call, request("get_machine_status"))
+                assert status.data["nodeName"] == "worker-1"
+                await asyncio.to_thread(setup, configured)
+                answered = await asyncio.to_thread(host.call, event)
+                assert await one.stored(event) == answered
+                assert vcenter.control.calls()["CloneVM_Task"] == 1
+
+    asyncio.run(run())
+
+
+def test_the_last_try_leaves_a_dead_letter_that_holds_the_request(
+    nats_server: NatsServer, vcenter: SimulatedVCenter, tmp_path: Path
+) -> None:
+    async def run() -> None:
+        vcenter.control.add_fault("CloneVM_Task", "HostCommunication")
+        event = request("create_machine")
+        with linked(tmp_path, nats_server, vcenter) as (host, configured):
+            async with producer(nats_server, configured) as one:
+                assert (await asyncio.to_thread(host.send, event)).status_code == 503
+                failed = result_of(await asyncio.to_thread(host.send, event))
+                assert failed.data["error"]["code"] == "Unavailable"
+                assert await asyncio.to_thread(host.call, event) == failed
+                await come_about(lambda: one.on("dead"))
+                (letter,) = one.on("dead")
+                assert (letter.headers or {})["vsphere-code"] == "Unavailable"
+                received = from_nats(letter.headers, letter.data)
+                assert getattr(received, "event", None) == event
+
+    asyncio.run(run())
+
+
+def test_credentials_that_nats_refuses_are_named(vcenter: SimulatedVCenter, tmp_path: Path) -> None:
+    with (
+        NatsServer(config='authorization { user: "u", password: "p" }\n') as server,
+        linked(tmp_path, server, vcenter, user="u", password="wrong") as (host, _),
+    ):
+        until(lambda: problems(host) == {"nats": "the credentials are refused"})
+        assert host.send(request("create_machine")).status_code == 503
+        assert "wrong" not in host.log
+
+
+def test_what_the_host_does_not_expect_is_500_and_stays_in_its_log(
+    nats_server: NatsServer, vcenter: SimulatedVCenter, tmp_path: Path
+) -> None:
+    async def run() -> None:
+        with linked(tmp_path, nats_server, vcenter) as (host, configured):
+            async with producer(nats_server, configured) as one:
+                await one.raw("$KV.vsphere_operations.default.odd", b"no record")
+                response = await asyncio.to_thread(host.send, request("create_machine", id="odd"))
+                assert response.status_code == 500
+                assert response.json()["error"]["code"] == "Internal"
+                assert "no record" not in response.text
+                assert "ValidationError" in host.log
+
+    asyncio.run(run())
+
+
+def progress(messages: list[Any]) -> list[CloudEvent]:
+    return [event for one in messages if (event := getattr(from_nats(one.headers, one.data), "event", None))]
