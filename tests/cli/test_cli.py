@@ -95,6 +95,12 @@ def test_a_server_that_is_not_there_is_a_failure(env: dict[str, str]) -> None:
     assert "Unavailable: http://127.0.0.1:1" in said.stderr
 
 
+def test_nats_that_is_not_there_is_a_failure(env: dict[str, str]) -> None:
+    said = run("invoke", "get_machine_status", "--data", "{}", env=env)
+    assert said.returncode == 1
+    assert "NATS does not answer" in said.stderr
+
+
 def test_over_http_the_result_is_always_awaited(env: dict[str, str]) -> None:
     said = run("invoke", "get_machine_status", "--data", "{}", "--via", "http", "--no-wait", env=env)
     assert said.returncode == 2

@@ -181,6 +181,21 @@ def test_an_answer_that_is_no_confirmation_is_none(nats_server: NatsServer) -> N
         run(nats_server, None, ask)
 
 
+def test_a_request_that_nobody_confirms_is_unavailable(
+    nats_server: NatsServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Somebody listens, so the server knows of a responder, but what listens is no stream."""
+    monkeypatch.setattr("vsphere_events.client._ACK_SECONDS", 0.05)
+
+    async def ask(client: Client) -> Any:
+        await client.connection.subscribe("vsphere.request.blue.delete_machine")
+        return await client.request("delete_machine", DATA, vcenter="blue")
+
+    with pytest.raises(CallError, match="does not confirm") as raised:
+        run(nats_server, None, ask)
+    assert raised.value.code is Code.UNAVAILABLE
+
+
 def test_another_source_under_the_same_id_is_not_heard(nats_server: NatsServer) -> None:
     """E23, the producers' half: each hears only its own answer."""
 

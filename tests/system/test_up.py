@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import pty
 import signal
 import subprocess
 import time
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from support.commands import alive, children_of, run, up
+from support.commands import BASE, alive, children_of, command, run, up
 from vsphere_functions.local.nats_server import NatsServer
 from vsphere_functions.local.stack import Stack, StackError
 from vsphere_functions.local.tools import ensure
@@ -105,6 +106,42 @@ def test_the_settings_of_the_stack_are_printed_without_the_password(running: Run
     assert env["GOVC_PASSWORD"] not in said.stdout
 
 
+def test_setup_may_be_repeated_and_names_what_there_is(running: Running) -> None:
+    said = run("setup", env=running[1])
+    assert said.returncode == 0
+    assert {"VSPHERE_REQUESTS", "VSPHERE_RESULTS", "default-create_machine"} <= set(said.stdout.split())
+
+
+def test_on_a_terminal_the_progress_is_told_beside_the_result(running: Running) -> None:
+    _, env = running
+    primary, secondary = pty.openpty()
+    made = subprocess.run(
+        command("invoke", "create_machine", "--data", run("example", "create_machine").stdout),
+        env={**BASE, **env},
+        stdout=subprocess.PIPE,
+        stderr=secondary,
+        check=True,
+        timeout=30,
+    )
+    os.close(secondary)
+    assert b"clone: 0 % cloning templates/ubuntu-24.04" in os.read(primary, 65536)
+    os.close(primary)
+    assert json.loads(made.stdout)["subject"] == "worker-1"
+    assert invoke(env, "delete_machine").returncode == 0
+
+
+def test_a_signal_while_it_starts_stops_what_has_begun(vcsim_binary: Path, tmp_path: Path) -> None:
+    assert vcsim_binary.is_file()
+    arguments = command("up", "--env-file", str(tmp_path / "env"))
+    with subprocess.Popen(arguments, env=BASE, stdout=subprocess.DEVNULL, text=True) as process:
+        while "nats-server" not in map(name_of, below := children_of(process.pid)):
+            assert process.poll() is None
+        process.terminate()
+        assert process.wait(30) == 0
+    assert not any(map(alive, below))
+    assert not (tmp_path / "env").exists()
+
+
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_stops_all_of_it(vcsim_binary: Path, tmp_path: Path, how: signal.Signals) -> None:
     assert vcsim_binary.is_file()
@@ -164,4 +201,8 @@ def test_a_worker_that_does_not_come_up_is_said_with_its_log(vcsim_binary: Path)
 
 
 def name_of(pid: int) -> str:
-    return Path(f"/proc/{pid}/comm").read_text().strip()
+    """The name of a program, or nothing when it has just ended."""
+    try:
+        return Path(f"/proc/{pid}/comm").read_text().strip()
+    except (FileNotFoundError, ProcessLookupError):
+        return ""

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from vsphere_events.outcome import Progress
 
 SOURCE = "/producers/cli"
-CONNECT_SECONDS = 10
+CONNECT_SECONDS = 5
 
 
 class Via(StrEnum):
