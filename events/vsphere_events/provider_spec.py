@@ -13,7 +13,6 @@ from vsphere_events.owner import Owner, owner_of
 DATASTORES = ("datastore", "datastore_cluster")
 COMPUTES = ("compute_cluster", "resource_pool", "host_system")
 UNBUILT = (
-    "datastore_cluster",
     "memory_reservation_locked_to_max",
     "switch_uuid",
     "vapp",

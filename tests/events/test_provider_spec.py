@@ -12,7 +12,6 @@ from vsphere_events.owner import Owner
 from vsphere_events.provider_spec import UNBUILT, CreateSpec, MachineVolume, ProviderSpec, unbuilt
 
 ASKING: dict[str, Any] = {
-    "datastoreCluster": "pod",
     "memoryReservationLockedToMax": True,
     "switchUuid": "50 11",
     "vapp": {"properties": {"hostname": "x"}},

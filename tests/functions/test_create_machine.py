@@ -7,6 +7,7 @@ from base64 import b64decode
 from typing import Any
 
 import pytest
+from pyVmomi import vim
 
 from support.gateway import end_other_sessions, error_of, opened
 from support.machines import (
@@ -34,6 +35,8 @@ from vsphere_events.machine import CreateMachineRequest
 from vsphere_functions.local.vcenter import SimulatedVCenter
 from vsphere_functions.machine.create_machine import create_machine
 from vsphere_functions.steps import Step
+from vsphere_functions.vsphere import storage
+from vsphere_functions.vsphere.specs import storage_question
 
 OURS = "/DC0/vm/demo/machines/worker-1"
 POOL = "/DC0/host/DC0_C0/Resources"
@@ -326,6 +329,56 @@ def test_a_template_that_was_renamed_is_not_cloned_from_memory(vcenter: Simulate
         vcenter.govc("object.rename", "/DC0/vm/templates/ubuntu-24.04", "old")
         refused = error_of(create, ctx, "worker-2")
     assert [detail.field for detail in refused.details] == ["providerSpec.templateVM"]
+
+
+def test_m51_a_storage_pod_says_where_the_machine_lies(vcenter: SimulatedVCenter) -> None:
+    with at(vcenter) as ctx:
+        create(ctx, datastore=None, datastoreCluster="DC0_POD0")
+    disk = next(one for one in info(vcenter)["config"]["hardware"]["device"] if "capacityInKB" in one)
+    assert disk["backing"]["fileName"].startswith("[PodDS_0] ")
+
+
+def test_m51_a_pod_that_recommends_nothing_is_exhausted(
+    vcenter: SimulatedVCenter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The simulator recommends nothing when it is not told the pod twice."""
+    asked = storage_question
+
+    def asking(*arguments: Any) -> Any:
+        question = asked(*arguments)
+        question.podSelectionSpec.initialVmConfig = []
+        return question
+
+    monkeypatch.setattr(storage, "storage_question", asking)
+    with at(vcenter) as ctx:
+        failed = error_of(create, ctx, datastore=None, datastoreCluster="DC0_POD0")
+    assert failed.code is Code.RESOURCE_EXHAUSTED
+    assert "DC0_POD0" in failed.message
+    assert vcenter.control.calls()["CloneVM_Task"] == 0
+
+
+def test_m51_the_reason_of_a_pod_is_told() -> None:
+    faults = vim.cluster.DrsFaults.FaultsByVm(
+        fault=[vim.fault.NoDiskSpace(datastore="d", msg="no room on d")]
+    )
+    answer = vim.storageDrs.StoragePlacementResult(
+        drsFault=vim.cluster.DrsFaults(reason="storagePlacement", faultsByVm=[faults])
+    )
+    assert storage.reason(answer) == ": storagePlacement; no room on d"
+    assert storage.reason(vim.storageDrs.StoragePlacementResult()) == ""
+
+
+def test_an_ambiguous_name_is_refused_with_the_paths_it_may_mean(vcenter: SimulatedVCenter) -> None:
+    vcenter.govc(
+        "pool.create", "/DC0/host/DC0_C0/Resources/DC0_C0_RP1/twin", "/DC0/host/DC0_C0/Resources/twin"
+    )
+    with at(vcenter) as ctx:
+        refused = error_of(create, ctx, computeCluster=None, resourcePool="twin")
+        assert refused.details[0].candidates == (
+            "DC0_C0/Resources/DC0_C0_RP1/twin",
+            "DC0_C0/Resources/twin",
+        )
+        create(ctx, computeCluster=None, resourcePool="DC0_C0/Resources/twin")
 
 
 @pytest.mark.parametrize(

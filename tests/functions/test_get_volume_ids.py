@@ -1,4 +1,4 @@
-"""get_volume_ids: the volumes behind PV specs, without a session."""
+"""The ids of vSphere volumes behind PV specs."""
 
 import json
 from typing import Any
@@ -6,40 +6,25 @@ from typing import Any
 import pytest
 
 from vsphere_events.volume import GetVolumeIdsRequest
-from vsphere_functions.context import Context
-from vsphere_functions.volume.get_volume_ids import get_volume_ids
-from vsphere_functions.vsphere.sessions import Sessions
+from vsphere_functions.runtime.catalogue import CATALOGUE
 
-IN_TREE = {"vsphereVolume": {"volumePath": "[ds 1] kubevols/a.vmdk"}}
-CSI = {"csi": {"driver": "csi.vsphere.vmware.com", "volumeHandle": "b5c9"}}
-FOREIGN: list[Any] = [
+SPECS: list[Any] = [
+    {"vsphereVolume": {"volumePath": "[ds] kubevols/x.vmdk", "fsType": "ext4"}},
+    {"csi": {"driver": "csi.vsphere.vmware.com", "volumeHandle": "4e5d9b0c-0a1b"}},
     {"csi": {"driver": "ebs.csi.aws.com", "volumeHandle": "vol-1"}},
-    {"vsphereVolume": {"volumePath": ""}},
+    {"csi": {"driver": "csi.vsphere.vmware.com", "volumeHandle": ""}},
     {"csi": {"driver": "csi.vsphere.vmware.com"}},
-    {"csi": None, "vsphereVolume": "?"},
-    {"nfs": {"path": "/x"}},
+    {"csi": {"driver": "csi.vsphere.vmware.com", "volumeHandle": 7}},
+    {"csi": "odd", "vsphereVolume": []},
+    {"nfs": {"path": "/"}},
     {},
     None,
 ]
 
 
-def ids_of(specs: Any) -> tuple[str, ...]:
-    context = Context("default", Sessions({}))  # no vCenter: asking for one would fail
-    return get_volume_ids(GetVolumeIdsRequest.parse({"pvSpecList": specs}), context).volume_ids
-
-
-def test_volumes_come_in_the_order_of_their_specs() -> None:
-    assert ids_of([CSI, IN_TREE]) == ("b5c9", "[ds 1] kubevols/a.vmdk")
-
-
-@pytest.mark.parametrize("spec", FOREIGN)
-def test_what_is_no_vsphere_volume_is_left_out(spec: Any) -> None:
-    assert ids_of([spec, CSI]) == ("b5c9",)
-
-
-def test_the_seeds_blob_is_read_like_the_list() -> None:
-    assert ids_of(json.dumps([CSI, IN_TREE])) == ids_of([CSI, IN_TREE])
-
-
-def test_no_specs_have_no_volumes() -> None:
-    assert ids_of([]) == ()
+@pytest.mark.parametrize("given", [SPECS, json.dumps(SPECS)], ids=["list", "text"])
+def test_vsphere_volumes_are_named_in_order_and_all_others_left_out(given: Any) -> None:
+    """V30."""
+    request = GetVolumeIdsRequest.parse({"pvSpecList": given})
+    result = CATALOGUE["get_volume_ids"](request, None)
+    assert result.volume_ids == ("[ds] kubevols/x.vmdk", "4e5d9b0c-0a1b")

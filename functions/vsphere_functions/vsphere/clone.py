@@ -12,6 +12,7 @@ from vsphere_functions.vsphere.names import escape
 from vsphere_functions.vsphere.place import Place
 from vsphere_functions.vsphere.ref import Ref
 from vsphere_functions.vsphere.specs import clone_spec
+from vsphere_functions.vsphere.storage import choose_datastore
 from vsphere_functions.vsphere.vcenter import VCenter
 from vsphere_functions.vsphere.wanted import Wanted
 
@@ -57,7 +58,7 @@ def _clone(vcenter: VCenter, want: Wanted, place: Place) -> Steps[Ref]:
         "CloneVM_Task",
         folder=place.folder,
         name=escape(want.machine),
-        spec=clone_spec(want, place, extra),
+        spec=clone_spec(want, place, choose_datastore(vcenter, want, place, extra), extra),
     )
     state = want.state(vcenter)
     where = f"{place.path}/{want.machine}"

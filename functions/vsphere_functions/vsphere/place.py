@@ -23,6 +23,7 @@ LIVE = {
     "ClusterComputeResource": _WHERE,
     "ResourcePool": _WHERE,
     "HostSystem": (*_WHERE, "runtime.connectionState", "runtime.inMaintenanceMode"),
+    "StoragePod": _WHERE,
     "Datastore": (*_WHERE, "summary.accessible", "summary.maintenanceMode"),
     "Network": _WHERE,
     "OpaqueNetwork": _WHERE,
@@ -33,12 +34,15 @@ LIVE = {
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A spec resolved and seen live; `devices` are the template's, `atlas` has the network's row."""
+    """A spec resolved and seen live.
+
+    `storage` is a Datastore or a StoragePod; `devices` are the template's; `atlas` has the network's row.
+    """
 
     folder: Ref
     pool: Ref
     host: Ref | None
-    datastore: Ref
+    storage: Ref
     network: Ref
     template: Ref
     devices: list[dict[str, Any]]
@@ -82,6 +86,7 @@ def _key(spec: CreateSpec) -> str:
         "resource_pool",
         "host_system",
         "datastore",
+        "datastore_cluster",
         "network",
     }
     return spec.model_dump_json(include={*names, "template_vm"})
@@ -117,13 +122,13 @@ def _within_reach(found: Resolved, rows: dict[Ref, Row]) -> None:
 
 def _place(found: Resolved, rows: dict[Ref, Row]) -> Place:
     """Narrow a resolved spec without violations to what the clone takes."""
-    needed = (found.folder, found.pool, found.datastore, found.network, found.template)
-    folder, pool, datastore, network, template = (ref for ref in needed if ref is not None)
+    needed = (found.folder, found.pool, found.storage, found.network, found.template)
+    folder, pool, storage, network, template = (ref for ref in needed if ref is not None)
     return Place(
         folder=folder,
         pool=pool,
         host=found.host,
-        datastore=datastore,
+        storage=storage,
         network=network,
         template=template,
         devices=rows[template].get("config.hardware.device") or [],

@@ -23,7 +23,7 @@ class Resolved:
     compute: Ref | None = None
     pool: Ref | None = None
     host: Ref | None = None
-    datastore: Ref | None = None
+    storage: Ref | None = None
     network: Ref | None = None
     template: Ref | None = None
     wrong: list[Detail] = field(default_factory=list)
@@ -41,7 +41,7 @@ class Resolved:
     def refs(self) -> list[Ref]:
         """All objects that were found, each once."""
         parts = (self.datacenter, self.folder, self.compute, self.pool, self.host)
-        return list({ref for ref in (*parts, self.datastore, self.network, self.template) if ref})
+        return list({ref for ref in (*parts, self.storage, self.network, self.template) if ref})
 
     def fill(self, vcenter: VCenter, spec: CreateSpec, datacenter: Ref) -> None:
         """Resolve what lies inside the datacenter."""
@@ -55,9 +55,10 @@ class Resolved:
         ) or self.compute_of(self.host or self.pool)
         if self.pool is None and self.compute is not None:
             self.pool = self.atlas.rows[self.compute].get("resourcePool")
-        self.datastore = self.find(datacenter, "datastore", "datastore", ("Datastore",), spec.datastore)
+        self.storage = self.find_storage(datacenter, spec)
         self.network = self.find(datacenter, "network", "network", NETWORKS, spec.network)
-        self.within_reach("datastore", self.datastore)
+        if self.storage and self.storage.type == "Datastore":
+            self.within_reach("datastore", self.storage)
         self.within_reach("network", self.network)
         self.template = self.find_template(vcenter, datacenter, spec.template_vm)
 
@@ -118,6 +119,13 @@ class Resolved:
     def compute_of(self, inside: Ref | None) -> Ref | None:
         """Return the compute resource that a host or pool belongs to."""
         return next((ref for ref in self.atlas.lineage(inside) if ref.type in COMPUTES), None)
+
+    def find_storage(self, datacenter: Ref, spec: CreateSpec) -> Ref | None:
+        """Resolve the storage pod when one is named, else the datastore."""
+        if spec.datastore_cluster:
+            pods = ("datastoreCluster", "datastore cluster", ("StoragePod",), spec.datastore_cluster)
+            return self.find(datacenter, *pods)
+        return self.find(datacenter, "datastore", "datastore", ("Datastore",), spec.datastore)
 
     def find_template(self, vcenter: VCenter, datacenter: Ref, given: str) -> Ref | None:
         """Resolve a template by its path below the datacenter's VM folder."""

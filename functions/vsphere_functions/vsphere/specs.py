@@ -7,7 +7,9 @@ from pyVmomi import vim
 
 from vsphere_events.provider_spec import CreateSpec
 from vsphere_functions.vsphere.disks import KIB_PER_GIB, Disk, disks_of
+from vsphere_functions.vsphere.names import escape
 from vsphere_functions.vsphere.place import Place
+from vsphere_functions.vsphere.ref import Ref
 from vsphere_functions.vsphere.session import reference
 from vsphere_functions.vsphere.wanted import Wanted
 
@@ -22,8 +24,11 @@ def options(values: Mapping[str, str]) -> list[Any]:
     return [vim.option.OptionValue(key=key, value=value) for key, value in values.items()]
 
 
-def clone_spec(want: Wanted, place: Place, extra: Mapping[str, str]) -> Any:
-    """Make the spec of a clone that stays powered off and has its identity from the start."""
+def clone_spec(want: Wanted, place: Place, datastore: Ref | None, extra: Mapping[str, str]) -> Any:
+    """Make the spec of a clone that stays powered off and has its identity from the start.
+
+    Without a datastore it is the spec to ask a storage pod for one.
+    """
     config = vim.vm.ConfigSpec(
         uuid=want.incarnation,
         instanceUuid=want.instance_uuid,
@@ -32,7 +37,7 @@ def clone_spec(want: Wanted, place: Place, extra: Mapping[str, str]) -> Any:
         **want.sizes(),
     )
     where = vim.vm.RelocateSpec(
-        datastore=reference(place.datastore),
+        datastore=reference(datastore) if datastore else None,
         pool=reference(place.pool),
         host=reference(place.host) if place.host else None,
     )
@@ -128,3 +133,19 @@ def _backing(place: Place) -> Any:
         )
     name = place.atlas.name(place.network)
     return card.NetworkBackingInfo(deviceName=name, network=reference(place.network))
+
+
+def storage_question(want: Wanted, place: Place, extra: Mapping[str, str]) -> Any:
+    """Ask a storage pod where a clone should go (vSphere API, StoragePlacementSpec)."""
+    drs, pod = vim.storageDrs, reference(place.storage)
+    return drs.StoragePlacementSpec(
+        type="clone",
+        vm=reference(place.template),
+        folder=reference(place.folder),
+        cloneName=escape(want.machine),
+        cloneSpec=clone_spec(want, place, None, extra),
+        podSelectionSpec=drs.PodSelectionSpec(
+            storagePod=pod,
+            initialVmConfig=[drs.PodSelectionSpec.VmPodConfig(storagePod=pod)],
+        ),
+    )
