@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import inspect
+import re
 from pathlib import Path
 
 import pytest
@@ -105,6 +106,12 @@ def test_the_documents_name_every_function(name: str) -> None:
     assert f"[`{name}`]" in (ROOT / "README.md").read_text()
 
 
-def test_the_limits_name_every_field_that_is_not_built() -> None:
+@pytest.mark.parametrize("name", CATALOGUE)
+def test_the_changelog_names_every_built_function(name: str) -> None:
+    assert f"`{name}`" in (ROOT / "CHANGELOG.md").read_text()
+
+
+def test_the_limits_name_the_fields_that_are_not_built() -> None:
     limits = (ROOT / "docs" / "limits.md").read_text()
-    assert [field for field in map(wire_name, UNBUILT) if f"`{field}`" not in limits] == []
+    (bullet,) = re.findall(r"^- Fields of the provider spec .*?(?=^- )", limits, re.MULTILINE | re.DOTALL)
+    assert set(re.findall(r"`(\w+)`", bullet)) == set(map(wire_name, UNBUILT))
