@@ -91,11 +91,11 @@ class Producer:
         """How many requests are not acknowledged yet."""
         return (await self.js.stream_info(REQUESTS)).state.messages
 
-    async def settled(self) -> None:
+    async def settled(self, seconds: float = 15) -> None:
         async def none_left() -> bool:
             return await self.waiting() == 0
 
-        await until(none_left)
+        await until(none_left, seconds)
 
     def heard_of_progress(self, times: int) -> bool:
         return len(self.on("progress")) >= times

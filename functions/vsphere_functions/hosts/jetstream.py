@@ -60,7 +60,7 @@ class Worker:
         self._catalogue = catalogue
         self._nats = nats_of(settings)
         self._sessions = sessions_of(settings)
-        self._vcenters = VCenters(settings, self._sessions)
+        self._vcenters = VCenters(settings, self._sessions, every=self._nats.heartbeat)
         self._health = Health(self.problems)
         self._client: Client | None = None
         self._pulls: list[Pull] = []

@@ -8,13 +8,13 @@ from vsphere_functions.runtime.settings import Settings
 from vsphere_functions.vsphere.session import SERVICE
 from vsphere_functions.vsphere.sessions import Sessions
 
-_EVERY = 10.0
-
-
 class VCenters:
-    """What is known of the vCenters that this process works for; daemon threads, which hold up no exit."""
+    """What is known of the vCenters that this process works for, asked `every` so many seconds.
 
-    def __init__(self, settings: Settings, sessions: Sessions, every: float = _EVERY) -> None:
+    By daemon threads, which hold up no exit.
+    """
+
+    def __init__(self, settings: Settings, sessions: Sessions, every: float) -> None:
         self._sessions = sessions
         self._every = every
         self._problems = dict.fromkeys(settings.own_vcenters, "not asked yet")

@@ -42,7 +42,7 @@ class Address:
 
     function: Function
     label: str
-    event: CloudEvent
+    event: CloudEvent = field(repr=False)  # its data can hold secrets
 
     @property
     def token(self) -> str:

@@ -1,0 +1,144 @@
+"""From an event to a call: the right place, valid data, what it works on."""
+
+from typing import Any
+
+import pytest
+
+from support.functions import SPEC, TAGS, request, settings
+from vsphere_events.cloud_event import CloudEvent
+from vsphere_events.code import Code
+from vsphere_events.error import CallError
+from vsphere_functions.runtime.dispatch import (
+    Address,
+    Call,
+    address_of,
+    check_address,
+    dispatch,
+    refused_digest,
+)
+from vsphere_functions.runtime.order import Role
+from vsphere_functions.runtime.settings import Settings, VCenter
+
+MACHINE = {"machineName": "m-1", "providerSpec": {"tags": TAGS}}
+
+
+def address(function: str, data: Any, label: str = "default", **attributes: Any) -> Address:
+    return address_of(function, label, request(function, data=data, **attributes))
+
+
+def call(function: str, data: Any, **attributes: Any) -> Call:
+    return dispatch(address(function, data, **attributes), settings())
+
+
+def refusal(work: Any, *arguments: Any) -> CallError:
+    with pytest.raises(CallError) as error:
+        work(*arguments)
+    return error.value
+
+
+def test_an_event_for_another_function_kind_or_vcenter_is_in_the_wrong_place() -> None:
+    check_address(address("create_machine", MACHINE))
+    check_address(address("create_machine", MACHINE, extensions={"vcenter": "default"}))
+    wrong: list[dict[str, Any]] = [
+        {"type": "io.vspherefunctions.delete_machine.request.v1"},
+        {"type": "io.vspherefunctions.create_machine.succeeded.v1"},
+        {"type": "com.example.other"},
+        {"extensions": {"vcenter": "other"}},
+    ]
+    for attributes in wrong:
+        error = refusal(check_address, address("create_machine", MACHINE, **attributes))
+        assert error.code is Code.INVALID_ARGUMENT
+
+
+def test_a_function_that_is_none_is_unimplemented() -> None:
+    assert refusal(address_of, "fly", "default", request()).code is Code.UNIMPLEMENTED
+
+
+@pytest.mark.parametrize("text", ["tomorrow", "2026-11-29T12:00:00", "1"])
+def test_an_expirytime_without_a_meaning_is_refused(text: str) -> None:
+    there = address("delete_machine", MACHINE, extensions={"expirytime": text})
+    assert "expirytime" in refusal(dispatch, there, settings()).message
+
+
+def test_an_unknown_vcenter_is_refused() -> None:
+    there = address("delete_machine", MACHINE, label="none")
+    assert refusal(dispatch, there, settings()).code is Code.INVALID_ARGUMENT
+
+
+def test_all_calls_for_one_machine_meet_at_its_identity() -> None:
+    create = call("create_machine", {"machineName": "m-1", "providerSpec": SPEC})
+    delete = call(
+        "delete_machine", {**MACHINE, "providerID": "vsphere://422e4956-ad22-1139-6d72-59cc8f26bc90"}
+    )
+    stop = call("shut_down_machine", MACHINE)
+    assert create.identities == delete.identities == stop.identities
+    assert (create.role, delete.role, stop.role) == (Role.CREATES, Role.REMOVES, Role.STOPS)
+    assert (delete.incarnation, stop.incarnation) == (True, False)
+    other = {"machineName": "m-1", "providerSpec": {"tags": {**TAGS, "mcm.gardener.cloud/role": "other"}}}
+    assert call("delete_machine", other).identities != delete.identities
+
+
+def test_a_machine_is_the_same_under_two_labels_of_one_vcenter() -> None:
+    here = VCenter(url="https://VC.example/sdk", user="a", password="p")
+    there = VCenter(url="https://vc.example:443/sdk", user="b", password="p")
+    both = Settings(vcenters={"a": here, "b": there})
+    calls = [dispatch(address("delete_machine", MACHINE, label), both) for label in ("a", "b")]
+    assert calls[0].identities == calls[1].identities
+
+
+@pytest.mark.parametrize(
+    ("function", "data", "count"),
+    [
+        ("create_volume", {"id": "v"}, 1),
+        ("create_volume", {}, 1),
+        ("destroy_volume", {"id": "v"}, 1),
+        ("resize_volume", {"selfLink": "vsphere-volume://default/default/v", "capacityKB": 1}, 1),
+        ("copy_volume", {"id": "v", "toId": "w"}, 2),
+        ("attach_volume", {**MACHINE, "id": "v"}, 2),
+        ("detach_volume", {**MACHINE, "vmdkPath": "[ds] x.vmdk"}, 2),
+        ("find_orphans", {"providerSpec": {"tags": TAGS}, "machines": [], "minAgeSeconds": 0}, 1),
+        ("cancel_request", {"source": "/p", "id": "x"}, 1),
+    ],
+)
+def test_each_function_names_what_it_works_on(function: str, data: dict[str, Any], count: int) -> None:
+    assert len(set(call(function, data).identities)) == count
+
+
+def test_calls_for_one_volume_meet_at_its_identity() -> None:
+    create = call("create_volume", {"id": "v"})
+    link = call("destroy_volume", {"selfLink": "vsphere-volume://default/default/v"})
+    attach = call("attach_volume", {**MACHINE, "id": "v"})
+    assert create.identities == link.identities == attach.identities[1:]
+    assert (create.role, link.role) == (Role.CREATES, Role.REMOVES)
+
+
+def test_an_anonymous_volume_is_named_by_its_request() -> None:
+    one = request("create_volume", id="a", data={})
+    assert (
+        dispatch(address_of("create_volume", "default", one), settings()).identities
+        == call("create_volume", {}, id="a").identities
+    )
+    assert call("create_volume", {}, id="b").identities != call("create_volume", {}, id="a").identities
+
+
+def test_secrets_are_no_part_of_what_a_request_is() -> None:
+    plain = call("delete_machine", MACHINE)
+    renewed = call("delete_machine", {**MACHINE, "secrets": {"userData": "token"}})
+    assert plain.digest == renewed.digest
+    assert renewed.user_data == "token"
+    assert "token" not in repr(renewed)
+
+
+def test_refused_requests_are_told_apart_by_what_is_wrong() -> None:
+    def digest(data: dict[str, Any]) -> str:
+        there = address("delete_machine", data)
+        return refused_digest(there, refusal(dispatch, there, settings()))
+
+    assert digest({"machineName": "a"}) == digest({"machineName": "b"})
+    assert digest({"machineName": "a"}) != digest({})
+
+
+def test_the_key_of_a_record_is_its_vcenter_and_token() -> None:
+    event = CloudEvent(id="not a token", source="/p", type="t")
+    assert address_of("create_machine", "vc-1", event).key.startswith("vc-1.")
+    assert len(address_of("create_machine", "vc-1", event).token) == 32
