@@ -159,7 +159,9 @@ def _check_text(name: str, value: str) -> None:
 
 def _unfit(value: str) -> bool:
     """Look for control characters, lone surrogates and the two noncharacters that end each plane."""
-    return bool(_UNFIT.search(value)) or any(ord(char) & 0xFFFE == 0xFFFE for char in value)
+    if _UNFIT.search(value):
+        return True
+    return not value.isascii() and any(ord(char) & 0xFFFE == 0xFFFE for char in value)
 
 
 def _check_time(value: str) -> None:

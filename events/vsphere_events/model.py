@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator, Mapping
+from functools import cache
 from typing import Annotated, Any, ClassVar, Self
 
 from pydantic import (
@@ -43,6 +44,7 @@ _WORDS = {
 _NULLS = frozenset({"provider_id", "last_known_state", "next_page_token"})
 
 
+@cache
 def wire_name(name: str) -> str:
     """Spell a field as it stands in events: `provider_id` is `providerID`, `num_cpus` is `numCpus`."""
     return _SPELLINGS.get(name) or to_camel(name)
