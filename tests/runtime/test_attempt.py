@@ -1,6 +1,8 @@
 """A try of a request that changes something, over records in memory."""
 
 import asyncio
+import time
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -9,12 +11,24 @@ from vsphere_events.cloud_event import CloudEvent
 from vsphere_events.code import Code
 from vsphere_events.error import CallError
 from vsphere_functions.runtime.attempt import perform
-from vsphere_functions.runtime.operations import Foreign
+from vsphere_functions.runtime.operations import Foreign, Record
 from vsphere_functions.runtime.perform import Again, Delivery, Desk, Ending, Finished
+from vsphere_functions.runtime.store import Bucket, MemoryStore
+from vsphere_functions.steps import Step
+
+
+def ignore(_progress: CloudEvent) -> None:
+    """Hear no progress."""
+
+
+async def record_of(one: Desk, event: CloudEvent) -> Record:
+    entry = await one.store.get(Bucket.OPERATIONS, address(event).key)
+    assert entry
+    return Record.load(entry.value)
 
 
 def make(one: Desk, event: CloudEvent, function: str = "create_machine", **delivery: Any) -> Ending:
-    return asyncio.run(perform(one, address(event, function), Delivery(**delivery), lambda _: None))
+    return asyncio.run(perform(one, address(event, function), Delivery(**delivery), ignore))
 
 
 def error_of(ending: Ending) -> dict[str, Any]:
@@ -71,3 +85,68 @@ def test_an_expired_request_is_not_begun() -> None:
         ending = make(one, request(extensions={"expirytime": past}))
     assert error_of(ending)["code"] == "DeadlineExceeded"
     assert not world.effects
+
+
+def test_a_result_that_cannot_be_rendered_is_a_failure_that_says_so() -> None:
+    world = World()
+    with desk(world) as one:
+        odd = replace(one, catalogue={"create_machine": lambda request, ctx: object()})  # noqa: ARG005
+        error = error_of(make(odd, request()))
+    assert (error["code"], error["message"]) == ("Internal", "the result cannot be rendered")
+
+
+def test_a_function_without_a_file_is_unimplemented() -> None:
+    with desk(World()) as one:
+        error = error_of(make(one, request("shut_down_machine"), "shut_down_machine"))
+    assert error["code"] == "Unimplemented"
+
+
+def test_what_only_reads_is_refused_and_answered_without_a_record() -> None:
+    with desk(World()) as one:
+        late = (datetime.now(UTC) - timedelta(seconds=1)).isoformat()
+        for event, code in (
+            (request("get_machine_status"), "NotFound"),
+            (request("get_machine_status", data={}), "InvalidArgument"),
+            (request("get_machine_status", extensions={"expirytime": late}), "DeadlineExceeded"),
+        ):
+            ending = make(one, event, "get_machine_status")
+            assert error_of(ending)["code"] == code
+            assert isinstance(ending, Finished)
+            assert (ending.expects, ending.dead) == (None, None)
+        astray = make(one, request("create_machine"), "get_machine_status")
+        assert isinstance(astray, Finished)
+        assert astray.dead is not None
+        assert astray.dead.code is Code.INVALID_ARGUMENT
+
+
+def test_steps_of_what_only_reads_are_bound_by_the_budget_too() -> None:
+    def slow(_request: object, _ctx: object) -> Any:
+        yield Step("look", "", "looks")
+        time.sleep(0.05)
+        yield Step("look", "", "looks")
+
+    with desk(World(), budget_seconds=0.02) as one:
+        patient = replace(one, catalogue={"get_machine_status": slow})
+        error = error_of(make(patient, request("get_machine_status"), "get_machine_status"))
+    assert error["code"] == "DeadlineExceeded"
+
+
+def test_no_store_is_asked_for_an_identity_more_often_than_needed() -> None:
+    """Four writes and no read for a new machine: claim, lease, identity, result; a step each beside."""
+    asked: list[str] = []
+
+    class Counting(MemoryStore):
+        async def create(self, bucket: Bucket, key: str, value: bytes) -> int | None:
+            asked.append(f"create {bucket}")
+            return await super().create(bucket, key, value)
+
+        async def get(self, bucket: Bucket, key: str) -> Any:
+            asked.append(f"get {bucket}")
+            return await super().get(bucket, key)
+
+    with desk(World(), store=Counting()) as one:
+        make(one, request(), sequence=5)
+        assert sorted(asked) == [f"create {bucket}" for bucket in sorted(Bucket)]
+        make(one, request("delete_machine"), "delete_machine", sequence=6)
+        ending = make(one, request(), sequence=4)
+    assert error_of(ending)["code"] == "Canceled"

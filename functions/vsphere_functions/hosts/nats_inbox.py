@@ -4,6 +4,7 @@ import asyncio
 import json
 import random
 import time
+from functools import cache
 
 from nats.aio.client import Client
 from nats.aio.msg import Msg
@@ -70,7 +71,7 @@ class Inbox:
             self._alive.discard(message.reply)
 
     async def _received(self, message: Msg) -> None:
-        subject = Subject.parse(message.subject)
+        subject = _parsed(message.subject)
         await self._tell_queue(message, subject)
         try:
             received = from_nats(message.headers, message.data)
@@ -172,8 +173,14 @@ class Inbox:
             return
 
 
+@cache
+def _parsed(subject: str) -> Subject:
+    """Read a subject; there are as many as consumers."""
+    return Subject.parse(subject)
+
+
 def _subject(address: Address) -> Subject:
-    return Subject.parse(request_subject(address.label, address.function.name))
+    return _parsed(request_subject(address.label, address.function.name))
 
 
 def _check_length(received: Received | Batch) -> None:

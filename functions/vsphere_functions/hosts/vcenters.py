@@ -8,6 +8,7 @@ from vsphere_functions.runtime.settings import Settings
 from vsphere_functions.vsphere.session import SERVICE
 from vsphere_functions.vsphere.sessions import Sessions
 
+
 class VCenters:
     """What is known of the vCenters that this process works for, asked `every` so many seconds.
 

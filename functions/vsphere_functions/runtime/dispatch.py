@@ -62,7 +62,10 @@ class Address:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A validated request; `identities` are the keys of what it works on, the first one what it is about."""
+    """A validated request; `identities` are the keys of what it works on, the first one what it is about.
+
+    `digest` and `identities` are empty where nothing is changed.
+    """
 
     address: Address
     request: Any
@@ -100,9 +103,8 @@ def dispatch(address: Address, settings: Settings) -> Call:
     return Call(
         address=address,
         request=request,
-        digest=request_hash(address.event.type, request),
-        identities=tuple(_key(host, *thing) for thing in _things(request, address))
-        or (_key("operation", address.key),),
+        digest=request_hash(address.event.type, request) if address.function.changes else "",
+        identities=_identities(host, request, address) if address.function.changes else (),
         role=_ROLES.get(address.function.name, Role.OTHER),
         incarnation=getattr(request, "provider_id", None) is not None,
         credentials=credentials_of(settings, address.label, secrets, secret_ref),
@@ -132,6 +134,11 @@ def _expiry(event: CloudEvent) -> datetime | None:
     if text and (at is None or at.tzinfo is None):
         raise CallError(Code.INVALID_ARGUMENT, "expirytime should be RFC 3339, as 2026-11-29T12:00:00Z")
     return at
+
+
+def _identities(host: str, request: Any, address: Address) -> tuple[str, ...]:
+    things = tuple(_key(host, *thing) for thing in _things(request, address))
+    return things or (_key("operation", address.key),)
 
 
 def _things(request: Any, address: Address) -> Iterator[tuple[str, ...]]:
