@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from ipaddress import ip_address
 from typing import Any
 
@@ -54,7 +55,7 @@ WHOLE = (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Machine:
     """One VM: who it is, and the row it was read from."""
 
@@ -72,12 +73,12 @@ class Machine:
         uuid = self.row.get("config.uuid")
         return uuid.lower() if uuid else None
 
-    @property
+    @cached_property
     def mark(self) -> Mark | None:
         """The ownership mark, whoever put it there."""
         return Mark.parse(self.row.get(keyed(MARK)))
 
-    @property
+    @cached_property
     def own_mark(self) -> Mark | None:
         """The mark, when this VM is the marked one and no copy of it, and no template."""
         mark, instance = self.mark, self.row.get("config.instanceUuid")

@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/vmware/govmomi/find"
 	"github.com/vmware/govmomi/object"
 	"github.com/vmware/govmomi/simulator"
@@ -66,11 +68,18 @@ func (f *fleet) prepare() error {
 	if err != nil {
 		return err
 	}
-	for _, key := range slices.Sorted(maps.Keys(f.marks)) {
-		spec.ExtraConfig = append(spec.ExtraConfig, &types.OptionValue{Key: key, Value: f.marks[key]})
-	}
 	f.spec = *spec
 	return nil
+}
+
+// marked gives a machine its marks; {name} and {uuid} in them are its own.
+func (f *fleet) marked(name, id string) []types.BaseOptionValue {
+	options := slices.Clone(f.spec.ExtraConfig)
+	own := strings.NewReplacer("{name}", name, "{uuid}", id)
+	for _, key := range slices.Sorted(maps.Keys(f.marks)) {
+		options = append(options, &types.OptionValue{Key: key, Value: own.Replace(f.marks[key])})
+	}
+	return options
 }
 
 func (f *fleet) create(n int) error {
@@ -97,6 +106,8 @@ func (f *fleet) create(n int) error {
 func (f *fleet) createOne(number int) error {
 	spec := f.spec // what it points to is copied by the in-process client
 	spec.Name = fmt.Sprintf("fleet-%05d", number)
+	spec.Uuid = uuid.NewString()
+	spec.ExtraConfig = f.marked(spec.Name, spec.Uuid)
 	task, err := f.folder.CreateVM(f.ctx, spec, f.pool, nil)
 	if err != nil {
 		return err
