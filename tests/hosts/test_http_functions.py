@@ -1,10 +1,11 @@
 """Machines over HTTP: each function as a functions-framework target, and all of them behind the router."""
 
+import signal
 from pathlib import Path
 
 import pytest
 
-from support.http_host import TERM, request, result_of, running, settings_of, until
+from support.http_host import request, result_of, running, settings_of, until
 from support.machines import SPEC, vms
 from vsphere_events.envelope import Mode
 from vsphere_functions.local.vcenter import SimulatedVCenter
@@ -107,14 +108,15 @@ def test_an_id_used_for_other_content_or_by_another_source_is_refused(
         assert not any("worker-2" in path for path in vms(vcenter))
 
 
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 @pytest.mark.parametrize("target", ["get_machine_status", None])
 def test_sessions_are_logged_out_at_the_end(
-    vcenter: SimulatedVCenter, tmp_path: Path, target: str | None
+    vcenter: SimulatedVCenter, tmp_path: Path, target: str | None, number: int
 ) -> None:
     before = vcenter.control.sessions()
     with running(tmp_path, settings_of(vcenter), target) as host:
         host.call(request("get_machine_status"))
         assert vcenter.control.sessions() == before + 1
-        host.tell(TERM)
+        host.tell(number)
         assert host.ended() == 0
     until(lambda: vcenter.control.sessions() == before)

@@ -1,5 +1,6 @@
 """Probes, many requests at once, callers that go away, failures that pass, and an orderly end."""
 
+import signal
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -7,7 +8,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from support.http_host import TERM, HttpHost, request, running, settings_of, toml, until
+from support.http_host import HttpHost, request, running, settings_of, toml, until
 from support.machines import vms
 from support.proxy import Proxy
 from vsphere_events.cloud_event import CloudEvent
@@ -142,7 +143,7 @@ def test_sigterm_lets_a_create_check_in_and_the_next_process_finishes_it(
     with running(tmp_path, settings_of(vcenter), target) as host, ThreadPoolExecutor(1) as pool:
         create = pool.submit(host.send, event)
         until(lambda: vcenter.control.calls()["CloneVM_Task"])
-        host.tell(TERM)
+        host.tell(signal.SIGTERM)
         assert "shutting down" in put_off(create.result())
         assert host.ended() == 0
     with running(tmp_path, settings_of(vcenter), target) as host:
@@ -160,7 +161,7 @@ def test_sigterm_waits_for_answers_and_puts_new_requests_off(
         until(
             lambda: vcenter.control.calls()["FindAllByUuid"] + vcenter.control.calls()["CreateContainerView"]
         )
-        host.tell(TERM)
+        host.tell(signal.SIGTERM)
         until(lambda: "shutting down" in host.client.get("/readyz").text)
         assert "shutting down" in put_off(host.send(request("get_machine_status")))
         assert status.result().data["error"]["code"] == "NotFound"

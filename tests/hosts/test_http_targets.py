@@ -29,7 +29,7 @@ from vsphere_functions.runtime.settings import Settings, SettingsError
 @pytest.fixture
 def handlers() -> Iterator[None]:
     """Give the signals back to pytest."""
-    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT)}
     yield
     for number, handler in before.items():
         signal.signal(number, handler)
@@ -100,15 +100,16 @@ def test_a_target_opens_its_service_at_the_first_request_and_closes_it_at_sigter
 
 
 @pytest.mark.usefixtures("handlers")
-def test_a_second_signal_does_not_wait() -> None:
+def test_the_same_signal_again_does_not_wait_but_the_rest_of_a_control_c_does() -> None:
     ended = asyncio.Event()
     signal.signal(signal.SIGINT, lambda *_: ended.set())
 
     async def run() -> None:
         never = asyncio.Event()
         before_exit(never.wait)
-        signal.raise_signal(signal.SIGINT)
-        await asyncio.sleep(0)
+        for number in (signal.SIGINT, signal.SIGQUIT):
+            signal.raise_signal(number)
+            await asyncio.sleep(0)
         assert not ended.is_set()
         signal.raise_signal(signal.SIGINT)
         await asyncio.wait_for(ended.wait(), 5)

@@ -2,7 +2,6 @@
 
 import json
 import os
-import signal
 import socket
 import subprocess
 import sys
@@ -160,6 +159,3 @@ def _free_port() -> int:
     with socket.create_server(("127.0.0.1", 0)) as free:
         port: int = free.getsockname()[1]
         return port
-
-
-TERM = signal.SIGTERM

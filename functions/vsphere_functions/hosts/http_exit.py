@@ -12,12 +12,14 @@ from types import FrameType
 from typing import Any
 
 ENDING = (signal.SIGTERM, signal.SIGINT)
+"""What servers end at; gunicorn's SIGQUIT, its way to pass ^C on, would be heard by nobody for 30 s."""
 
 
 def before_exit(close: Callable[[], Awaitable[object]]) -> None:
     """Run `close` on this event loop at the first signal to end, then let the server have it.
 
-    A second signal does not wait. Nothing is done outside the main thread, where signals do not arrive.
+    The same signal again does not wait; another one is the rest of one ^C, which reaches a worker from its terminal
+    and from its master. Nothing is done outside the main thread, where signals do not arrive.
     """
     if threading.current_thread() is threading.main_thread():
         _Exit(close, asyncio.get_running_loop())
@@ -27,17 +29,19 @@ class _Exit:
     def __init__(self, close: Callable[[], Awaitable[object]], loop: asyncio.AbstractEventLoop) -> None:
         self._close = close
         self._loop = loop
-        self._closing: asyncio.Task[None] | None = None
-        self._servers: dict[int, Any] = {number: signal.signal(number, self._noticed) for number in ENDING}
+        self._closing: dict[int, asyncio.Task[None] | None] = {}
+        self._servers: dict[int, Any] = {
+            number: signal.signal(number, self._noticed) for number in (*ENDING, signal.SIGQUIT)
+        }
 
     def _noticed(self, number: int, _frame: FrameType | None) -> None:
         self._loop.call_soon_threadsafe(self._begin, number)
 
     def _begin(self, number: int) -> None:
-        if self._closing is None:
-            self._closing = asyncio.create_task(self._end(number))
-        else:
+        if number in self._closing:
             self._hand_on(number)
+        else:
+            self._closing[number] = None if self._closing else asyncio.create_task(self._end(number))
 
     async def _end(self, number: int) -> None:
         try:
@@ -48,4 +52,4 @@ class _Exit:
     def _hand_on(self, number: int) -> None:
         for each, handler in self._servers.items():
             signal.signal(each, handler)
-        signal.raise_signal(number)
+        signal.raise_signal(number if number in ENDING else signal.SIGTERM)
