@@ -208,3 +208,26 @@ def test_m57_no_secret_is_in_anything_that_a_worker_says(stack: Stack) -> None:
     said = producing(stack, work) + worker.log.read_text()
     assert secret not in said
     assert stack.vcenter.password not in said
+
+
+def test_m07_m23_a_machine_that_is_being_made_is_neither_absent_nor_unlisted(stack: Stack) -> None:
+    stack.start_worker()
+    stack.vcenter.control.delay(CloneVm=4000)
+
+    async def work(producer: Producer) -> None:
+        create = request_event("create_machine", CREATE)
+        await producer.publish(create)
+        await until(lambda: producer.on("progress"))
+        listed = data_of(await producer.ask(request_event("list_machines", {"providerSpec": {"tags": TAGS}})))
+        assert (listed["machineList"], listed["creating"]) == ({}, ["worker-1"])
+        status = data_of(await producer.ask(request_event("get_machine_status", DELETE)))
+        assert status["error"]["code"] == "Aborted"
+        delete = request_event("delete_machine", DELETE)
+        await producer.publish(delete)
+        assert (await producer.result(create)).type.endswith(".succeeded.v1")
+        assert data_of(await producer.result(delete))["providerID"]
+        status = data_of(await producer.ask(request_event("get_machine_status", DELETE)))
+        assert status["error"]["code"] == "NotFound"
+
+    producing(stack, work)
+    assert OURS not in vms(stack.vcenter)

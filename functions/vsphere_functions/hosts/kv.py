@@ -1,5 +1,7 @@
 """The records in NATS key-value buckets."""
 
+import json
+
 from nats.aio.msg import Msg
 
 from vsphere_functions.hosts.nats_calls import WRONG_LAST_SEQUENCE, Calls, RefusedError, answer_of, status_of
@@ -8,6 +10,8 @@ from vsphere_functions.runtime.store import Bucket, Entry, StoreError
 _EXPECTED = "Nats-Expected-Last-Subject-Sequence"
 _OPERATION = "KV-Operation"
 _GONE = {"DEL", "PURGE"}
+_TTL = "Nats-TTL"
+_MARKER_LASTS = "60s"
 
 
 class KvStore:
@@ -36,9 +40,16 @@ class KvStore:
         """Write over `revision`."""
         return await self._put(bucket, key, value, revision)
 
+    async def under(self, bucket: Bucket, prefix: str) -> list[bytes]:
+        """Read the values of all keys below a prefix in one request (a multi-message direct get)."""
+        wanted = json.dumps({"multi_last": [f"$KV.{bucket}.{prefix}.*"]}).encode()
+        messages = await self._calls.ask_for_all(f"$JS.API.DIRECT.GET.KV_{bucket}", wanted)
+        return [one.data for one in messages if (one.headers or {}).get(_OPERATION) not in _GONE]
+
     async def delete(self, bucket: Bucket, key: str, revision: int) -> bool:
-        """Mark a key as deleted; the marker goes with the bucket's TTL."""
-        return await self._put(bucket, key, b"", revision, {_OPERATION: "DEL"}) is not None
+        """Mark a key as deleted; the marker goes by itself, a key that stays deleted leaves nothing."""
+        marker = {_OPERATION: "DEL", _TTL: _MARKER_LASTS}
+        return await self._put(bucket, key, b"", revision, marker) is not None
 
     async def _put(
         self, bucket: Bucket, key: str, value: bytes, revision: int, more: dict[str, str] | None = None

@@ -39,6 +39,7 @@ class Calls:
         self._timeout = timeout
         self._inbox = client.new_inbox()
         self._waiting: dict[str, tuple[asyncio.Future[Msg], float]] = {}
+        self._many: dict[str, list[Msg]] = {}
         self._counter = 0
         self._sweeper: asyncio.Task[None] | None = None
 
@@ -53,14 +54,25 @@ class Calls:
             self._sweeper.cancel()
         self._fail_until(float("inf"))
 
-    async def ask(self, subject: str, payload: bytes = b"", headers: Mapping[str, str] | None = None) -> Msg:
-        """Send a request and wait for its answer; ValueError for one that the server would not take."""
+    async def ask(
+        self,
+        subject: str,
+        payload: bytes = b"",
+        headers: Mapping[str, str] | None = None,
+        into: list[Msg] | None = None,
+    ) -> Msg:
+        """Send a request and wait for its answer; ValueError for one that the server would not take.
+
+        `into` takes the messages that come before the one that ends the answer with a status.
+        """
         if not self._client.is_connected:
             raise StoreError("not connected to NATS")
         if size_of(headers or {}, payload) > self._client.max_payload:
             raise ValueError("a message over the server's limit, which would close the connection for good")
         self._counter += 1
         token = str(self._counter)
+        if into is not None:
+            self._many[token] = into
         loop = asyncio.get_running_loop()
         future: asyncio.Future[Msg] = loop.create_future()
         self._waiting[token] = future, loop.time() + self._timeout
@@ -73,13 +85,27 @@ class Calls:
             raise StoreError(str(error)) from error
         finally:
             self._waiting.pop(token, None)
+            self._many.pop(token, None)
+
+    async def ask_for_all(self, subject: str, payload: bytes) -> list[Msg]:
+        """Send a request that is answered by many messages, the last of which has a status instead of data."""
+        found: list[Msg] = []
+        last = await self.ask(subject, payload, into=found)
+        if status_of(last) not in {"204", "404"}:
+            answer_of(last)
+            raise StoreError(f"{subject} answers {status_of(last)}")
+        return found
 
     async def publish(self, subject: str, payload: bytes, headers: Mapping[str, str] | None = None) -> int:
         """Store a message in the stream of its subject; its sequence. RefusedError, NoStreamError, or StoreError."""
         return int(answer_of(await self.ask(subject, payload, headers))["seq"])
 
     async def _answered(self, message: Msg) -> None:
-        waiting = self._waiting.get(message.subject.rpartition(".")[2])
+        token = message.subject.rpartition(".")[2]
+        if token in self._many and status_of(message) is None:
+            self._many[token].append(message)
+            return
+        waiting = self._waiting.get(token)
         if waiting and not waiting[0].done():
             waiting[0].set_result(message)
 

@@ -87,5 +87,6 @@ def _bucket(bucket: Bucket, age: float, nats: Nats) -> StreamConfig:
         discard=DiscardPolicy.NEW,
         allow_rollup_hdrs=True,
         allow_direct=True,
+        allow_msg_ttl=True,
         deny_delete=True,
     )

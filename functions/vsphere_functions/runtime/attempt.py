@@ -125,6 +125,8 @@ class Attempt:
         assert isinstance(self._prepared, Call)
         try:
             await self._take_turn(self._prepared)
+            if makes := self._prepared.makes:
+                await self._desk.making(self._prepared).begun(*makes, self._address.key)
             request = _resumed(self._prepared.request, self._held.record)
             return await self._desk.run(self._prepared, request, self._took, self._lease)
         except CallError as error:
@@ -218,6 +220,8 @@ class Attempt:
         event = self._desk.event(self._address, outcome, record.generation)
         reason = outcome if dead and isinstance(outcome, CallError) else None
         await self._write(finished(record, to_json(event), dead=reason))
+        if isinstance(self._prepared, Call) and (makes := self._prepared.makes):
+            self._desk.aside(self._desk.making(self._prepared).ended(*makes, self._address.key))
         return Finished(event, expects=record.expects, dead=_letter(self._held.record))
 
     async def _write(self, record: Record) -> None:

@@ -25,6 +25,7 @@ from vsphere_events.volume import (
 from vsphere_functions.runtime.connections import credentials_of, host_for, user_data_of
 from vsphere_functions.runtime.order import Role
 from vsphere_functions.runtime.settings import Settings
+from vsphere_functions.runtime.store import key_of
 from vsphere_functions.vsphere.sessions import Credentials
 
 _ROLES: Mapping[str, Role] = {
@@ -64,7 +65,8 @@ class Address:
 class Call:
     """A validated request; `identities` are the keys of what it works on, the first one what it is about.
 
-    `digest` and `identities` are empty where nothing is changed.
+    `digest` and `identities` are empty where nothing is changed; `host` is the vCenter itself, whichever label or
+    login leads there.
     """
 
     address: Address
@@ -73,8 +75,20 @@ class Call:
     identities: tuple[str, ...]
     role: Role
     incarnation: bool
+    host: str
     credentials: Credentials | None = None
     user_data: str | None = field(default=None, repr=False)
+
+    @property
+    def makes(self) -> tuple[str, str] | None:
+        """The owner and name of the machine that it makes, if it makes one."""
+        spec, machine = (
+            getattr(self.request, "provider_spec", None),
+            getattr(self.request, "machine_name", None),
+        )
+        if self.role is Role.CREATES and machine and isinstance(spec, ProviderSpec):
+            return str(spec.owner), machine
+        return None
 
 
 def check_address(address: Address) -> None:
@@ -107,6 +121,7 @@ def dispatch(address: Address, settings: Settings) -> Call:
         identities=_identities(host, request, address) if address.function.changes else (),
         role=_ROLES.get(address.function.name, Role.OTHER),
         incarnation=getattr(request, "provider_id", None) is not None,
+        host=host,
         credentials=credentials_of(settings, address.label, secrets, secret_ref),
         user_data=user_data_of(settings, address.label, secrets, secret_ref),
     )
@@ -137,8 +152,8 @@ def _expiry(event: CloudEvent) -> datetime | None:
 
 
 def _identities(host: str, request: Any, address: Address) -> tuple[str, ...]:
-    things = tuple(_key(host, *thing) for thing in _things(request, address))
-    return things or (_key("operation", address.key),)
+    things = tuple(key_of(host, *thing) for thing in _things(request, address))
+    return things or (key_of("operation", address.key),)
 
 
 def _things(request: Any, address: Address) -> Iterator[tuple[str, ...]]:
@@ -167,8 +182,3 @@ def _volumes(request: VolumeRequest, address: Address) -> Iterator[tuple[str, ..
 
 def _volume(key: VolumeKey) -> tuple[str, ...]:
     return "volume", key.store, key.id
-
-
-def _key(*parts: str) -> str:
-    """Make a key that NATS takes of any names; the vCenter itself counts, not the label that leads to it."""
-    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:32]

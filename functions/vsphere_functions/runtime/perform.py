@@ -23,6 +23,7 @@ from vsphere_functions.runtime.drive import drive
 from vsphere_functions.runtime.operations import Foreign
 from vsphere_functions.runtime.settings import Settings
 from vsphere_functions.runtime.store import Store
+from vsphere_functions.runtime.unfinished import Making
 from vsphere_functions.steps import Step
 from vsphere_functions.vsphere.fence import Fence, Unfenced
 from vsphere_functions.vsphere.sessions import Sessions
@@ -114,6 +115,7 @@ class Desk:
             credentials=call.credentials,
             user_data=call.user_data,
             fence=fence or Unfenced(),
+            unfinished=self.making(call),
             clock=self.clock,
         )
         function = implementation(self.catalogue, call.address.function.name)
@@ -122,6 +124,10 @@ class Desk:
             self.pool, inside.run, drive, function, request, ctx, took
         )
         return result
+
+    def making(self, call: Call) -> Making:
+        """Return the notes of creates at the call's vCenter; to be called on the event loop."""
+        return Making(self.store, asyncio.get_running_loop(), call.host)
 
     def event(self, address: Address, outcome: Result | CallError, generation: int = 0) -> CloudEvent:
         """Make the result event; one that cannot be sent becomes a failed result that says so."""

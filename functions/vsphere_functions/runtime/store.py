@@ -1,7 +1,13 @@
 """Where records lie: a few keys with compare-and-set, in NATS or in memory."""
 
+import hashlib
 from enum import StrEnum
 from typing import NamedTuple, Protocol
+
+
+def key_of(*parts: str) -> str:
+    """Make a key that NATS takes of any names; of a vCenter, its host counts, not the label that leads to it."""
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:32]
 
 
 class Bucket(StrEnum):
@@ -38,6 +44,9 @@ class Store(Protocol):
     async def delete(self, bucket: Bucket, key: str, revision: int) -> bool:
         """Remove a key that is at `revision`; False when it has moved on."""
 
+    async def under(self, bucket: Bucket, prefix: str) -> list[bytes]:
+        """Read the values of all keys `<prefix>.<one more token>`."""
+
 
 class MemoryStore:
     """The records of a lone process: they end with it, and nobody else sees them.
@@ -67,6 +76,14 @@ class MemoryStore:
             return False
         del self._entries[bucket, key]
         return True
+
+    async def under(self, bucket: Bucket, prefix: str) -> list[bytes]:
+        """Read the values below a prefix."""
+        return [
+            entry.value
+            for (place, key), entry in self._entries.items()
+            if place is bucket and key.rpartition(".")[0] == prefix
+        ]
 
     def _is_at(self, bucket: Bucket, key: str, revision: int) -> bool:
         entry = self._entries.get((bucket, key))
