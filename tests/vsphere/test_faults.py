@@ -85,7 +85,8 @@ def test_the_table_names_only_faults_that_exist() -> None:
         ("destroy", "ManagedObjectNotFound", Code.NOT_FOUND),
         ("destroy", "FileNotFound", Code.NOT_FOUND),
         ("attach", "FileNotFound", Code.FAILED_PRECONDITION),
-        ("detach", "ManagedObjectNotFound", Code.NOT_FOUND),
+        ("detach", "ManagedObjectNotFound", Code.ABORTED),
+        ("power_off", "ManagedObjectNotFound", Code.ABORTED),
     ],
 )
 def test_the_nearest_entry_decides_and_the_step_comes_first(step: str | None, fault: str, code: Code) -> None:

@@ -88,19 +88,17 @@ _ANY: dict[Code, _Words] = {
     },
 }
 
-_REMOVING = ("destroy", "detach", "power_off", "shut_down", "delete_file", "delete_disk", "unregister")
-"""Steps after which the object shall be away or off: that it is gone already is for the caller to judge."""
+_REMOVING = ("destroy", "delete_file", "delete_disk", "unregister")
+"""Steps after which the object shall be away: that it is gone already is for the caller to judge."""
 
 _AT: dict[str, dict[Code, _Words]] = {
-    **{step: {Code.NOT_FOUND: {"ManagedObjectNotFound": "it is not there any more"}} for step in _REMOVING},
-    "detach": {
-        Code.FAILED_PRECONDITION: {"InvalidDeviceSpec": "the disk cannot be detached"},
-        Code.NOT_FOUND: {"ManagedObjectNotFound": "it is not there any more"},
+    **{
+        step: {Code.NOT_FOUND: {"ManagedObjectNotFound FileNotFound NotFound": "it is not there any more"}}
+        for step in _REMOVING
     },
+    "detach": {Code.FAILED_PRECONDITION: {"InvalidDeviceSpec": "the disk cannot be detached"}},
     "power_on": {Code.UNAVAILABLE: {"InvalidState": "the host takes no machine at the moment"}},
 }
-for _step in ("destroy", "delete_file", "delete_disk", "unregister"):
-    _AT[_step] = {Code.NOT_FOUND: {"ManagedObjectNotFound FileNotFound NotFound": "it is not there any more"}}
 
 
 def _entries() -> Iterator[tuple[tuple[str, str], tuple[Code, str]]]:
