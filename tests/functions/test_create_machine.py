@@ -34,6 +34,7 @@ from vsphere_events.error import CallError
 from vsphere_events.machine import CreateMachineRequest
 from vsphere_functions.local.vcenter import SimulatedVCenter
 from vsphere_functions.machine.create_machine import create_machine
+from vsphere_functions.runtime.drive import drive
 from vsphere_functions.steps import Step
 from vsphere_functions.vsphere import storage
 from vsphere_functions.vsphere.specs import storage_question
@@ -396,6 +397,54 @@ def test_m52_a_fault_of_the_clone_is_its_code(vcenter: SimulatedVCenter, fault: 
         failed = error_of(create, ctx)
         assert failed.code is code
         assert create(ctx).node_name == "worker-1"
+
+
+def test_m02_a_create_that_runs_out_of_time_leaves_a_state_that_resumes(vcenter: SimulatedVCenter) -> None:
+    vcenter.control.delay(CloneVm=1500)
+
+    def over(step: Step) -> None:
+        raise CallError(Code.DEADLINE_EXCEEDED, f"no time is left after {step.phase}")
+
+    with at(vcenter) as ctx:
+        with pytest.raises(CallError) as ended:
+            drive(create_machine, creation(), ctx, over)
+        assert ended.value.code is Code.DEADLINE_EXCEEDED
+        state = ended.value.last_known_state
+        assert json.loads(state or "")["phase"] == "clone"
+        create(ctx, state=state)
+    assert vcenter.control.calls()["CloneVM_Task"] == 1
+
+
+def test_m05_a_machine_that_is_on_already_is_no_failure(vcenter: SimulatedVCenter) -> None:
+    vcenter.control.add_fault(
+        "PowerOnVM_Task",
+        "InvalidPowerState",
+        scope="task",
+        fields={"requestedState": "poweredOn", "existingState": "poweredOn"},
+        count=1,
+    )
+    with at(vcenter) as ctx:
+        assert create(ctx).node_name == "worker-1"
+        vcenter.control.add_fault(
+            "PowerOnVM_Task",
+            "InvalidPowerState",
+            scope="task",
+            fields={"requestedState": "poweredOn", "existingState": "suspended"},
+        )
+        assert error_of(create, ctx).code is Code.FAILED_PRECONDITION
+
+
+@pytest.mark.parametrize("fault", ["InvalidState", "HostNotConnected"])
+def test_m41_a_host_that_takes_no_machine_is_unavailable_and_the_next_create_finishes(
+    vcenter: SimulatedVCenter, fault: str
+) -> None:
+    vcenter.control.add_fault("PowerOnVM_Task", fault, scope="task", count=1)
+    with at(vcenter) as ctx:
+        assert error_of(create, ctx).code is Code.UNAVAILABLE
+        assert error_of(status, ctx).code is Code.UNINITIALIZED
+        create(ctx)
+        assert status(ctx).phase == "Running"
+    assert vcenter.control.calls()["CloneVM_Task"] == 1
 
 
 def test_m60_a_session_that_ends_while_a_task_is_awaited_is_made_anew(vcenter: SimulatedVCenter) -> None:
