@@ -43,4 +43,3 @@ def test_create_and_delete_back_to_back_leave_nothing_and_delete_and_create_leav
             assert await codes(one, [delete for delete, _ in pairs]) <= {"OK", "FailedPrecondition"}
 
     asyncio.run(run())
-

@@ -15,7 +15,7 @@ from vsphere_events.code import Code
 from vsphere_events.envelope import BATCH_TYPE, Mode, to_json, to_nats
 from vsphere_events.error import CallError
 from vsphere_events.machine import Address
-from vsphere_functions.hosts.nats_names import DEAD, RESULTS
+from vsphere_functions.hosts.nats_names import DEAD, REQUESTS, RESULTS
 from vsphere_functions.local.nats_server import NatsServer
 
 CREATE = "vsphere.request.default.create_machine"
@@ -96,6 +96,9 @@ def test_long_work_runs_once(nats_server: NatsServer) -> None:
                 await one.result(job)
             await one.ask(request(name="long"))
             await one.settled()
+            consumer = await one.js.consumer_info(REQUESTS, "default-create_machine")
+            assert consumer.delivered is not None
+            assert consumer.delivered.consumer_seq == 5, "each was delivered once"
         assert sorted(world.effects) == sorted([f"create m-{n}" for n in range(4)] + ["create long"])
         assert len(world.seen_states) == 5
 
@@ -216,8 +219,9 @@ def test_two_sources_with_one_id_hear_only_their_own_answer(nats_server: NatsSer
         world, configured = World(), on(nats_server)
         async with producer(nats_server, configured) as one, working(configured, world):
             await one.ask(request(id="same"))
-            await one.publish(request(id="same", source="/producers/other", name="m-2"))
-            await until(lambda: one.on("dead"))
+            await one.publish(request(id="same", source="/producers/other"))
+            await one.publish(request(id="same", name="m-2"))
+            await until(lambda: len(one.on("dead")) == 2)
             await one.settled()
             (result,) = one.on("result")
             assert (result.headers or {})["ce-causationsource"] == "/producers/test"
@@ -296,7 +300,7 @@ def test_others_go_on_while_a_machine_is_busy(nats_server: NatsServer) -> None:
     """E26: the waiting request uses up no attempts and is no dead letter."""
 
     async def run() -> None:
-        world, configured = World(), on(nats_server, attempts=2)
+        world, configured = World(), on(nats_server, attempts=1)
         go = threading.Event()
         world.between = lambda _: "m-1" in world.effects[-1] and go.wait(10)
         async with producer(nats_server, configured) as one, working(configured, world, 2):

@@ -96,7 +96,8 @@ def launch(configured: Settings, folder: Path, **more: str) -> subprocess.Popen[
         "WORKER__DRAIN_SECONDS": str(configured.worker.drain_seconds),
     }
     environment = {f"VSPHERE_FUNCTIONS_{name}": value for name, value in given.items()}
-    paths = {"PYTHONPATH": str(Path(__file__).parent.parent), "WORLD": str(folder)}
+    python_path = filter(None, [str(Path(__file__).parent.parent), os.environ.get("PYTHONPATH")])
+    paths = {"PYTHONPATH": os.pathsep.join(python_path), "WORLD": str(folder)}
     with (folder / "log").open("a") as log:
         return start(
             [sys.executable, "-m", "support.worker_process"],
