@@ -155,9 +155,15 @@ class Store(Section):
 class Limits(Section):
     """How much is done at once, how often it is tried and for how long."""
 
-    creates_per_vcenter: Count = Field(16, description="creates that run at once on one vCenter")
-    creates_per_template: Count = Field(5, description="clones that run at once of one template")
-    creates_per_datastore: Count = Field(8, description="clones that run at once to one datastore")
+    creates_per_vcenter: Count = Field(
+        16, description="creates that run at once on one vCenter (not enforced yet)"
+    )
+    creates_per_template: Count = Field(
+        5, description="clones that run at once of one template (not enforced yet)"
+    )
+    creates_per_datastore: Count = Field(
+        8, description="clones that run at once to one datastore (not enforced yet)"
+    )
     attempts: Count = Field(5, description="tries of a request that changes something")
     budget_seconds: Seconds = Field(540, description="work of one try")
     retry_seconds: Seconds = Field(
