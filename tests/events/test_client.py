@@ -4,81 +4,24 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from datetime import UTC, datetime
 from typing import Any
 
-import nats
 import pytest
 from nats.aio.client import Client as Connection
 from nats.aio.msg import Msg
-from nats.js.api import RetentionPolicy, StreamConfig
 
-from vsphere_events import results
+from support.answering import Answer, publish, responder, say, streams
 from vsphere_events.client import Client, request_event, result_of
 from vsphere_events.cloud_event import CloudEvent
 from vsphere_events.code import Code
-from vsphere_events.envelope import Mode, Received, from_nats, to_nats
 from vsphere_events.error import CallError, Detail
 from vsphere_events.machine import DeleteMachineResult
-from vsphere_events.model import Result
 from vsphere_events.outcome import Progress
-from vsphere_events.subjects import progress_subject, request_token, result_subject
+from vsphere_events.subjects import request_token, result_subject
 from vsphere_functions.local.nats_server import NatsServer
 
-AT = datetime(2027, 3, 1, 8, 15, tzinfo=UTC)
 DATA = {"machineName": "worker-1", "providerSpec": {"tags": {}}}
 OK = DeleteMachineResult(last_known_state="s1")
-Answer = Callable[[Connection, CloudEvent], Awaitable[None]]
-
-
-@asynccontextmanager
-async def streams(server: NatsServer, *, max_msg_size: int = 0) -> AsyncIterator[Connection]:
-    """The streams that `setup` makes, of which one function of one vCenter is enough here."""
-    connection = await nats.connect(server.url)
-    js = connection.jetstream()
-    await js.add_stream(
-        StreamConfig(
-            name="VSPHERE_REQUESTS",
-            subjects=["vsphere.request.default.delete_machine"],
-            retention=RetentionPolicy.WORK_QUEUE,
-            max_msg_size=max_msg_size or None,
-        )
-    )
-    await js.add_stream(
-        StreamConfig(name="VSPHERE_RESULTS", subjects=["vsphere.result.>"], allow_direct=True)
-    )
-    try:
-        yield connection
-    finally:
-        await connection.close()
-
-
-async def responder(connection: Connection, answer: Answer) -> None:
-    """Answer each request as it passes by."""
-
-    async def heard(message: Msg) -> None:
-        received = from_nats(message.headers, message.data)
-        assert isinstance(received, Received)
-        await answer(connection, received.event)
-
-    await connection.subscribe("vsphere.request.>", cb=heard)
-    await connection.flush()
-
-
-async def publish(connection: Connection, request: CloudEvent, outcome: Result | CallError) -> None:
-    """Store the result of a request, as a worker does."""
-    make: Any = results.failed if isinstance(outcome, CallError) else results.succeeded
-    headers, body = to_nats(make("delete_machine", request, "default", outcome, at=AT), Mode.BINARY)
-    subject = result_subject("default", "delete_machine", request_token(request.id))
-    await connection.jetstream().publish(subject, body, headers=headers)
-
-
-async def say(connection: Connection, request: CloudEvent, number: int) -> None:
-    said = Progress(step=f"step-{number}", message="so far", percent=10 * number)
-    event = results.progress("delete_machine", request, "default", said, at=AT, number=number)
-    headers, body = to_nats(event, Mode.STRUCTURED)
-    subject = progress_subject("default", "delete_machine", request_token(request.id))
-    await connection.publish(subject, body, headers=headers)
 
 
 def run(
@@ -185,7 +128,7 @@ def test_a_request_that_nobody_confirms_is_unavailable(
     nats_server: NatsServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Somebody listens, so the server knows of a responder, but what listens is no stream."""
-    monkeypatch.setattr("vsphere_events.client._ACK_SECONDS", 0.05)
+    monkeypatch.setattr("vsphere_events.client.storing._ACK_SECONDS", 0.05)
 
     async def ask(client: Client) -> Any:
         await client.connection.subscribe("vsphere.request.blue.delete_machine")
@@ -243,7 +186,7 @@ def test_a_result_that_nobody_heard_is_found_in_the_stream_after_a_reconnect(nat
 def test_a_result_that_nobody_heard_is_looked_for_from_time_to_time(
     nats_server: NatsServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("vsphere_events.client._LOOK_SECONDS", 0.0)
+    monkeypatch.setattr("vsphere_events.client.pending._LOOK_SECONDS", 0.0)
 
     async def main() -> Any:
         async with streams(nats_server) as connection, reconnecting(nats_server) as client:
