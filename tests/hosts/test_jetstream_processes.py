@@ -156,6 +156,7 @@ def test_a_stopped_worker_changes_nothing_once_another_has_taken_over(
         assert (await one.result(create, 40)).data["providerID"]
         await one.publish(delete)
         assert (await one.result(delete, 40)).data["detachedVolumes"]
+        (world.folder / "woken").touch()
         stopped.send_signal(signal.SIGCONT)
         await one.settled()
         again = request(name="m-2")  # the one that woke up can still work, and had its chance by then

@@ -1,7 +1,8 @@
 """A worker in a process of its own, whose effects are lines of a file: for tests that kill or stop it.
 
 Environment: WORLD, a folder with `effects`; a file `hold` there makes a create wait, step by step, between its two
-effects, a file `blind` without any step; `stop` makes the next create stop its process before it changes anything.
+effects, a file `blind` without any step; `stop` makes the next create stop its process before it changes anything,
+until `woken` is there and it is continued.
 CRASH=stored|published kills the process at that point of finishing.
 """
 
@@ -49,6 +50,8 @@ class FileWorld:
             if (self.folder / "stop").exists():
                 (self.folder / "stop").unlink()
                 os.kill(os.getpid(), signal.SIGSTOP)
+                while not (self.folder / "woken").exists():
+                    time.sleep(0.01)  # a stop reaches the thread that asked for it a little later
             ctx.fence.check()
             self._do(f"create {request.machine_name}")
         yield Step("clone", f"cloned by {os.getpid()}", "cloned")
