@@ -1,9 +1,9 @@
 """The client for plain scripts: the same methods, without asyncio."""
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterator
-from concurrent.futures import CancelledError
-from contextlib import AbstractAsyncContextManager, ExitStack, contextmanager
+from collections.abc import Awaitable, Callable, Iterator
+from concurrent.futures import CancelledError, Future, InvalidStateError
+from contextlib import AbstractAsyncContextManager, ExitStack, contextmanager, suppress
 from functools import partial
 from threading import Lock, Thread
 from typing import Any, Self, TypeVar, Unpack
@@ -59,20 +59,25 @@ class Loop:
             self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
 
-    def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """Await something there; an interrupt of the caller ends it. Canceled when the loop is closed meanwhile."""
+    def run(self, work: Callable[..., Awaitable[T]], *arguments: Any) -> T:
+        """Await a call there; an interrupt of the caller ends it. Canceled when the loop is closed meanwhile."""
+        answer: Future[T] = Future()
         with self._gate:
             if not self._open:
-                work.close()
                 raise _closed()
-            future = asyncio.run_coroutine_threadsafe(work, self._loop)
+            self._loop.call_soon_threadsafe(self._begin, answer, partial(work, *arguments))
         try:
-            return future.result()
+            return answer.result()
         except CancelledError:
             raise _closed() from None
         except BaseException:
-            future.cancel()
+            answer.cancel()
             raise
+
+    def _begin(self, answer: Future[T], work: Callable[[], Awaitable[T]]) -> None:
+        """Call and await; done here, since an interrupt of the caller would leave a coroutine unawaited."""
+        task = self._loop.create_task(_settle(answer, work))
+        answer.add_done_callback(lambda _: self._loop.call_soon_threadsafe(task.cancel))
 
     def _turn(self) -> None:
         with asyncio.Runner(loop_factory=lambda: self._loop) as runner:  # ends what is left, and closes
@@ -90,16 +95,16 @@ class SyncPending:
 
     def __iter__(self) -> Iterator[Progress]:
         """Yield what is said on the way; ends when the result is there. DeadlineExceeded when none comes."""
-        while said := self._loop.run(_said(self._pending)):
+        while said := self._loop.run(_said, self._pending):
             yield said
 
     def event(self) -> CloudEvent:
         """Wait for the result event, succeeded or failed."""
-        return self._loop.run(self._pending.event())
+        return self._loop.run(self._pending.event)
 
     def result(self) -> Any:
         """Wait for the function's result model; the failed result is raised as a CallError."""
-        return self._loop.run(self._pending.result())
+        return self._loop.run(self._pending.result)
 
 
 class SyncClient:
@@ -205,7 +210,7 @@ class SyncClient:
 
     def list_all_machines(self, data: Data, **where: Unpack[Where]) -> ListMachinesResult:
         """List an owner's machines, all pages as one; `timeout` is for the whole of it."""
-        return self._loop.run(self._client.list_all_machines(data, **where))
+        return self._loop.run(partial(self._client.list_all_machines, data, **where))
 
     def request(
         self,
@@ -236,19 +241,23 @@ class SyncClient:
 @contextmanager
 def inside(loop: Loop, manager: AbstractAsyncContextManager[T]) -> Iterator[T]:
     """Enter and leave there; what happens inside the `with` is none of the manager's."""
-    entered = loop.run(_enter(manager))
+    entered = loop.run(manager.__aenter__)
     try:
         yield entered
     finally:
-        loop.run(_leave(manager))
+        loop.run(manager.__aexit__, None, None, None)
 
 
-async def _enter(manager: AbstractAsyncContextManager[T]) -> T:
-    return await manager.__aenter__()
-
-
-async def _leave(manager: AbstractAsyncContextManager[T]) -> None:
-    await manager.__aexit__(None, None, None)
+async def _settle(answer: Future[T], work: Callable[[], Awaitable[T]]) -> None:
+    give: Callable[[], object]
+    try:
+        give = partial(answer.set_result, await work())
+    except asyncio.CancelledError:
+        give = answer.cancel
+    except Exception as error:  # noqa: BLE001 - whatever it is, the caller is to have it
+        give = partial(answer.set_exception, error)
+    with suppress(InvalidStateError):  # the caller has given up
+        give()
 
 
 async def _said(pending: Pending) -> Progress | None:
