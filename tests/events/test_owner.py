@@ -26,7 +26,9 @@ OTHER_NEW = {"mcm.gardener.cloud/cluster": "shoot--b", "mcm.gardener.cloud/role"
         (NEW, NEW | {"mcm.gardener.cloud/role": "master"}, False),
     ],
 )
-def test_two_sets_of_tags_name_the_same_owner(one: dict[str, str], two: dict[str, str], same: bool) -> None:  # noqa: FBT001  # a table
+def test_two_sets_of_tags_name_the_same_owner(
+    one: dict[str, str], two: dict[str, str], same: bool
+) -> None:  # a table
     assert (owner_of(one) == owner_of(two)) is same
 
 

@@ -117,9 +117,9 @@ def test_a_clone_does_not_copy_the_extra_config_of_its_source(soap: Soap) -> Non
 def test_a_search_by_uuid_finds_the_clone_or_nothing(soap: Soap) -> None:
     instance = "04a57347-f277-47b8-9b3a-7859bb121d97"
     search = soap.content.searchIndex
-    assert list(search.FindAllByUuid(None, instance, True, True)) == []  # noqa: FBT003 - pyVmomi's order
+    assert list(search.FindAllByUuid(None, instance, True, True)) == []
     clone = soap.clone("clone", instanceUuid=instance)
-    assert list(search.FindAllByUuid(None, instance, True, True)) == [clone]  # noqa: FBT003 - pyVmomi's order
+    assert list(search.FindAllByUuid(None, instance, True, True)) == [clone]
 
 
 def test_a_disk_keeps_its_uuid_when_it_moves_and_when_it_is_attached(soap: Soap) -> None:

@@ -90,7 +90,7 @@ def test_an_expired_request_is_not_begun() -> None:
 def test_a_result_that_cannot_be_rendered_is_a_failure_that_says_so() -> None:
     world = World()
     with desk(world) as one:
-        odd = replace(one, catalogue={"create_machine": lambda request, ctx: object()})  # noqa: ARG005
+        odd = replace(one, catalogue={"create_machine": lambda *_: object()})
         error = error_of(make(odd, request()))
     assert (error["code"], error["message"]) == ("Internal", "the result cannot be rendered")
 

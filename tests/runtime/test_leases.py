@@ -105,7 +105,7 @@ def test_a_renewal_whose_answer_was_lost_is_found_out() -> None:
 
 
 @pytest.mark.parametrize("taken", [True, False])
-def test_a_lease_that_is_gone_is_lost_for_good(taken: bool) -> None:  # noqa: FBT001 - a parameter of the test
+def test_a_lease_that_is_gone_is_lost_for_good(taken: bool) -> None:
     async def scene(store: Flaky) -> None:
         lease = Lease(store, ["a"], "one", 0.03)
         assert await lease.take()

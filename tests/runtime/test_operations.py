@@ -70,7 +70,7 @@ def test_a_finished_record_is_replayed(dead: CallError | None) -> None:
     ],
 )
 @pytest.mark.parametrize("final", [True, False])
-def test_another_requests_token_is_foreign_in_any_state(claim: Claim, final: bool) -> None:  # noqa: FBT001
+def test_another_requests_token_is_foreign_in_any_state(claim: Claim, final: bool) -> None:
     record = finished(begun(), b"{}") if final else begun()
     assert isinstance(admit(record, claim, 5), Foreign)
 

@@ -180,7 +180,9 @@ def test_a_fault_that_passes_is_tried_again_and_one_that_stays_is_a_dead_letter(
         made = await producer.ask(request_event("create_machine", CREATE))
         assert made.type.endswith(".succeeded.v1")
         stack.vcenter.control.add_fault("PowerOffVM_Task", "HostNotConnected", scope="task")
-        failed = await producer.ask(request_event("delete_machine", DELETE))
+        delete = request_event("delete_machine", DELETE)
+        await producer.publish(delete)
+        failed = await producer.result(delete, seconds=50)
         error = data_of(failed)["error"]
         assert (error["code"], error["retryable"]) == ("Unavailable", True)
         assert json.loads(data_of(failed)["lastKnownState"])["phase"] == "power_off"
