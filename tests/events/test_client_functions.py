@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 from nats.aio.client import Client as Connection
 
-from support.answering import Answer, publish, responder, streams
-from vsphere_events import machine, request, volume
+from support.answering import RESULTS, Answer, publish, responder, streams
 from vsphere_events.client import Client, SyncClient
 from vsphere_events.client.sync import Loop, inside
 from vsphere_events.cloud_event import CloudEvent
@@ -23,34 +22,6 @@ from vsphere_events.model import Result
 from vsphere_events.subjects import parse_event_type
 from vsphere_functions.local.examples import EXAMPLES
 from vsphere_functions.local.nats_server import NatsServer
-
-PROVIDER_ID = "vsphere://eu-1/420f77aa-5c1d-9b02-4e6a-d2c1b3a49587"
-VOLUME = volume.Volume(
-    tag="data-1", datastore="a", vmdk_path="[a] b.vmdk", self_link="vsphere-volume://x/y/data-1"
-)
-STANDS = {"provider_id": PROVIDER_ID, "last_known_state": "s"}
-RESULTS: dict[str, Result] = {
-    "create_machine": machine.CreateMachineResult(node_name="worker-1", **STANDS),
-    "delete_machine": machine.DeleteMachineResult(**STANDS),
-    "initialize_machine": machine.InitializeMachineResult(node_name="worker-1", **STANDS),
-    "get_machine_status": machine.GetMachineStatusResult(
-        node_name="worker-1", power_state=machine.PowerState.ON, phase=machine.Phase.RUNNING, **STANDS
-    ),
-    "list_machines": ListMachinesResult(machine_list={PROVIDER_ID: "worker-1"}),
-    "shut_down_machine": machine.ShutDownMachineResult(power_state=machine.PowerState.OFF, **STANDS),
-    "get_volume_ids": volume.GetVolumeIdsResult(volume_ids=("a",)),
-    "create_volume": volume.CreateVolumeResult(volume=VOLUME),
-    "get_volume": volume.GetVolumeResult(volume=VOLUME),
-    "destroy_volume": volume.DestroyVolumeResult(),
-    "list_volumes": volume.ListVolumesResult(volumes=(VOLUME,)),
-    "attach_volume": volume.AttachVolumeResult(volume=VOLUME, **STANDS),
-    "detach_volume": volume.DetachVolumeResult(volume=VOLUME, **STANDS),
-    "resize_volume": volume.ResizeVolumeResult(volume=VOLUME),
-    "copy_volume": volume.CopyVolumeResult(volume=VOLUME),
-    "find_orphans": request.FindOrphansResult(deleted=("a",)),
-    "cancel_request": request.CancelRequestResult(state="open"),
-    "validate_machine": machine.ValidateMachineResult(),
-}
 
 
 @contextmanager
