@@ -28,7 +28,7 @@ OTHER_NEW = {"mcm.gardener.cloud/cluster": "shoot--b", "mcm.gardener.cloud/role"
 )
 def test_two_sets_of_tags_name_the_same_owner(
     one: dict[str, str], two: dict[str, str], same: bool
-) -> None:  # a table
+) -> None:
     assert (owner_of(one) == owner_of(two)) is same
 
 

@@ -184,7 +184,7 @@ def test_user_data_alone_are_allowed_and_insecure_alone_is_not() -> None:
 
 
 @pytest.mark.parametrize(("text", "insecure"), [("true", True), ("TRUE", True), ("1", True), ("yes", False)])
-def test_insecure_is_true_or_1(text: str, insecure: bool) -> None:  # a table
+def test_insecure_is_true_or_1(text: str, insecure: bool) -> None:
     assert Secrets.parse(LOGIN | {"vsphereInsecureSSL": text}).insecure is insecure
     assert not Secrets.parse(LOGIN).insecure
 

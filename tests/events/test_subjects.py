@@ -117,5 +117,5 @@ def test_other_types_are_refused(text: str) -> None:
 @pytest.mark.parametrize(
     ("label", "fits"), [("default", True), ("0-a", True), ("A", False), ("a" * 64, False)]
 )
-def test_a_vcenter_label(label: str, fits: bool) -> None:  # a table
+def test_a_vcenter_label(label: str, fits: bool) -> None:
     assert subjects.is_vcenter(label) is fits
