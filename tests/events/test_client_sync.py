@@ -51,6 +51,13 @@ def _no_thread_is_left() -> Iterator[None]:
     assert threading.active_count() == before
 
 
+@pytest.fixture(autouse=True)
+def _interrupts_are_heard() -> Iterator[None]:
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 def test_progress_is_an_iterator_and_the_result_follows(nats_server: NatsServer) -> None:
     with (
         answered(nats_server, tell_and_succeed),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
@@ -19,7 +20,7 @@ from vsphere_functions.local.stack import Stack, interruptible
 from vsphere_functions.local.tools import ensure
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Awaitable, Callable, Iterator, Sequence
 
     from vsphere_events.cloud_event import CloudEvent
     from vsphere_events.outcome import Progress
@@ -32,6 +33,7 @@ DELAYS_MS = {"CloneVm": 1000, "ReconfigVm": 400, "PowerOn": 600, "PowerOff": 400
 # A bar's way: progress events tell the step, and the percentage of that step where vSphere knows one.
 STEPS = {
     "create_machine": ("clone", "record_birth", "show_tags", "power_on", "mark_ready", "ready"),
+    "shut_down_machine": ("shut_down", "power_off"),
     "delete_machine": ("power_off", "detach", "destroy"),
 }
 
@@ -75,10 +77,12 @@ def demo() -> int:
 async def main_job(stack: Stack, console: Console) -> None:
     """Do what a producer does with machines, one after the other."""
     async with Client.connected(stack.nats.url, source="/producers/demo") as client:
-        console.rule("three machines are created", align="left")
-        made = await on_all(client, console, "create_machine")
+        console.rule("three machines are created, and listed meanwhile", align="left")
+        made = await on_all(client, console, "create_machine", meanwhile=partial(list_early, client, console))
         console.rule("their status", align="left")
         await look(client, console, made)
+        console.rule("the list of them", align="left")
+        await list_all(client, console, made)
         console.rule("a request that is sent twice", align="left")
         await repeat(client, console, made[NAMES[0]])
         machines = count(stack.vcenter)
@@ -86,13 +90,27 @@ async def main_job(stack: Stack, console: Console) -> None:
         expect(machines == len(NAMES), "there should be three machines")
         console.rule("a request that is not valid", align="left")
         await refuse(client, console)
+        console.rule("one is shut down", align="left")
+        await shut_down(client, console, NAMES[0])
         console.rule("they are deleted", align="left")
         await on_all(client, console, "delete_machine")
 
 
-async def on_all(client: Client, console: Console, function: str) -> dict[str, CloudEvent]:
-    """Send a request for each machine at once; their result events by name, none of them failed."""
-    with shown(console, STEPS[function]) as show:
+async def on_all(
+    client: Client, console: Console, function: str, meanwhile: Callable[[], Awaitable[None]] | None = None
+) -> dict[str, CloudEvent]:
+    """Send a request for each machine at once; their result events by name, none of them failed.
+
+    `meanwhile` is done as soon as something has been heard of each.
+    """
+    heard = {name: asyncio.Event() for name in NAMES}
+
+    async def aside() -> None:
+        await asyncio.gather(*(one.wait() for one in heard.values()))
+        if meanwhile:
+            await meanwhile()
+
+    with shown(console, STEPS[function], NAMES) as show:
 
         async def send(name: str) -> CloudEvent:
             async with client.send(
@@ -100,13 +118,47 @@ async def on_all(client: Client, console: Console, function: str) -> dict[str, C
             ) as pending:
                 async for said in pending:
                     show(name, said)
+                    heard[name].set()
+                heard[name].set()
                 return await pending.event()
 
+        listening = asyncio.create_task(aside())
         events = dict(zip(NAMES, await asyncio.gather(*map(send, NAMES)), strict=True))
+        await listening
     for event in events.values():
         tell(console, event)
         result_of(function, event)
     return events
+
+
+async def list_early(client: Client, console: Console) -> None:
+    """List while clones run: a machine that is not finished is named, lest it be taken for an orphan."""
+    found = await client.list_all_machines(example("list_machines"))
+    console.print(f"listed: {', '.join(found.machine_list.values()) or 'none'}", markup=False)
+    console.print(f"in creation: {', '.join(found.creating) or 'none'}", markup=False)
+    expect(bool(found.creating), "machines should be in creation")
+    named = {*found.machine_list.values(), *found.creating}
+    expect(named == set(NAMES), "each machine should be listed or in creation")
+
+
+async def list_all(client: Client, console: Console, made: dict[str, CloudEvent]) -> None:
+    """List in pages of two, once all stand."""
+    found = await client.list_all_machines(example("list_machines") | {"pageSize": 2})
+    for provider_id, name in found.machine_list.items():
+        console.print(f"{name}  {provider_id}")
+    expect(
+        found.machine_list == {event.data["providerID"]: name for name, event in made.items()}, "all three"
+    )
+    expect(not found.creating, "none should be in creation any more")
+
+
+async def shut_down(client: Client, console: Console, name: str) -> None:
+    """Shut a machine down, and ask for its status."""
+    with shown(console, STEPS["shut_down_machine"], [name]) as show:
+        await client.shut_down_machine(example("shut_down_machine", name), on_progress=partial(show, name))
+    status = await client.get_machine_status(example("get_machine_status", name))
+    console.print(f"{name}  {status.phase}  {status.power_state}")
+    expect(status.phase == "Stopped", f"{name} should be stopped")
 
 
 async def look(client: Client, console: Console, made: dict[str, CloudEvent]) -> None:
@@ -147,7 +199,9 @@ async def refuse(client: Client, console: Console) -> None:
 
 
 @contextmanager
-def shown(console: Console, steps: Sequence[str]) -> Iterator[Callable[[str, Progress], None]]:
+def shown(
+    console: Console, steps: Sequence[str], names: Sequence[str]
+) -> Iterator[Callable[[str, Progress], None]]:
     """Show progress events as a bar per machine, or as lines where there is no terminal."""
     if not console.is_terminal:
         yield lambda name, said: console.print(f"{name}  {said.step}: {said.message}", markup=False)
@@ -159,7 +213,7 @@ def shown(console: Console, steps: Sequence[str]) -> Iterator[Callable[[str, Pro
         TextColumn("{task.fields[said]}"),
     )
     with Bars(*columns, console=console) as bars:
-        tasks = {name: bars.add_task(name, total=len(steps), said="") for name in NAMES}
+        tasks = {name: bars.add_task(name, total=len(steps), said="") for name in names}
 
         def show(name: str, said: Progress) -> None:
             at = steps.index(said.step) + (said.percent or 0) / 100 if said.step in steps else None
