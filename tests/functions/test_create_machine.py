@@ -173,16 +173,21 @@ def test_m03_a_state_of_another_machine_touches_neither(vcenter: SimulatedVCente
         assert status(ctx, "worker-2").provider_id == other.provider_id
 
 
-def test_m03_a_state_that_names_a_task_of_another_kind_is_only_waited_for(vcenter: SimulatedVCenter) -> None:
+@pytest.mark.parametrize("phase", ["clone", "power_on"])
+def test_m03_a_state_that_names_another_machines_task_is_only_waited_for(
+    vcenter: SimulatedVCenter, phase: str
+) -> None:
     with at(vcenter) as ctx:
         taken: list[Step] = []
-        create(ctx, "worker-2", taken)
-        task = next(json.loads(step.state)["task"] for step in taken if step.phase == "power_on")
-        began = create_machine(creation(), ctx)
-        state = json.loads(next(began).state)
-        made = end(began)
-        hostile = json.dumps(state | {"task": task, "vm": "vm-1"})
-        assert create(ctx, state=hostile).provider_id == made.provider_id
+        other = create(ctx, "worker-2", taken)
+        task = next(json.loads(step.state)["task"] for step in taken if step.phase == phase)
+        first = create(ctx)
+        delete(ctx)
+        known = json.loads(first.last_known_state or "")
+        ref = json.loads(other.last_known_state or "")["vm"]
+        made = create(ctx, state=json.dumps(known | {"phase": "clone", "task": task, "vm": ref}))
+        assert len({first.provider_id, other.provider_id, made.provider_id}) == 3
+        assert status(ctx).provider_id == made.provider_id
         assert status(ctx, "worker-2").phase == "Running"
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 from pyVmomi import vim
 
-from support.gateway import end_other_sessions, error_of, opened
+from support.gateway import end_other_sessions, error_of, machine, opened
 from support.machines import (
     OTHERS,
     at,
@@ -18,6 +18,7 @@ from support.machines import (
     extra,
     foreign,
     info,
+    shut_down,
     status,
     vms,
 )
@@ -29,7 +30,8 @@ from vsphere_events.error import CallError
 from vsphere_functions.local.vcenter import SimulatedVCenter
 from vsphere_functions.machine.create_machine import create_machine
 from vsphere_functions.machine.delete_machine import delete_machine
-from vsphere_functions.steps import Step
+from vsphere_functions.steps import Step, Steps
+from vsphere_functions.vsphere import destroy
 
 OURS = "/DC0/vm/demo/machines/worker-1"
 VOLUME = "[we ird (1)] vols/data-1.vmdk"
@@ -55,7 +57,9 @@ def test_m21_a_machine_is_deleted_whatever_its_power(vcenter: SimulatedVCenter, 
         made = create(ctx)
         if power != "on":
             vcenter.govc("vm.power", f"-{power}", "-force" if power == "off" else "-wait=true", OURS)
+        vcenter.control.reset_calls()
         gone = delete(ctx)
+    assert vcenter.control.calls()["PowerOffVM_Task"] == (power != "off")
     assert gone.provider_id == made.provider_id
     assert gone.detached_volumes == ()
     assert vms(vcenter) == before
@@ -111,7 +115,10 @@ def test_m20_a_volume_outlives_its_machine(vcenter: SimulatedVCenter, soap: Soap
     assert calls.total() - calls["RetrievePropertiesEx"] == 5  # find, off, detach, destroy, gone
 
 
-def test_m20_a_first_class_disk_outlives_its_machine(vcenter: SimulatedVCenter, soap: Soap) -> None:
+@pytest.mark.parametrize("recorded", [False, True], ids=["attached later", "in the birth record"])
+def test_m20_a_first_class_disk_outlives_its_machine(
+    vcenter: SimulatedVCenter, soap: Soap, *, recorded: bool
+) -> None:
     fcd = vcenter.govc("disk.create", "-dc", "DC0", "-ds", "LocalDS_0", "-size", "1G", "pv-1").strip()
     listed = vcenter.govc("disk.ls", "-dc", "DC0", "-ds", "LocalDS_0", "-json", fcd)["objects"][0]
     path = listed["config"]["backing"]["filePath"]
@@ -129,6 +136,9 @@ def test_m20_a_first_class_disk_outlives_its_machine(vcenter: SimulatedVCenter, 
         )
         change = vim.vm.device.VirtualDeviceSpec(operation="add", device=disk)
         soap.wait(machine.ReconfigVM_Task(vim.vm.ConfigSpec(deviceChange=[change])))
+        if recorded:
+            born = json.dumps([[disk.key, disk.backing.uuid.lower()] for disk in soap.disks(machine)])
+            vcenter.govc("vm.change", "-dc", "DC0", "-vm", OURS, "-e", f"vspherefunctions.born={born}")
         gone = delete(ctx)
     assert [(one.vmdk_path, one.fcd_id) for one in gone.detached_volumes] == [(path, fcd)]
     assert fcd in vcenter.govc("disk.ls", "-dc", "DC0", "-ds", "LocalDS_0")
@@ -278,6 +288,34 @@ def test_m27_a_destroy_that_fails_says_so(vcenter: SimulatedVCenter) -> None:
     assert OURS not in vms(vcenter)
 
 
+def test_m27_a_machine_that_is_still_there_after_its_destroy_is_no_success(
+    vcenter: SimulatedVCenter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def idle(*_arguments: object) -> Steps[None]:
+        yield Step("destroy", "", "nothing is done")
+
+    monkeypatch.setattr(destroy, "change", idle)
+    with at(vcenter) as ctx:
+        create(ctx)
+        assert error_of(delete, ctx).code is Code.ABORTED
+    assert OURS in vms(vcenter)
+
+
+def test_m28_the_task_that_holds_a_machine_is_waited_for(vcenter: SimulatedVCenter) -> None:
+    with at(vcenter) as ctx, opened(vcenter) as admin:
+        create(ctx)
+        create(ctx, "worker-2")
+        vcenter.control.delay(Suspend=1500)
+        held = admin.call(machine(admin, "worker-2"), "SuspendVM_Task")
+        fields = {"task": {"type": "Task", "value": held.id}}
+        vcenter.control.add_fault("PowerOffVM_Task", "TaskInProgress", scope="task", fields=fields, count=1)
+        taken: list[Step] = []
+        delete(ctx, taken=taken)
+        waited = [step for step in taken if step.message == "waiting for the task of an earlier call"]
+        assert json.loads(waited[0].state)["task"] == held.id
+    assert OURS not in vms(vcenter)
+
+
 def test_m28_a_machine_that_stays_busy_is_aborted(vcenter: SimulatedVCenter) -> None:
     with at(vcenter) as ctx:
         create(ctx)
@@ -293,9 +331,11 @@ def test_m29_a_machine_that_waits_for_an_answer_is_left_alone(vcenter: Simulated
         vcenter.govc(
             "vm.change", "-dc", "DC0", "-vm", OURS, "-e", "SET.runtime.question.text=moved or copied?"
         )
-        failed = error_of(delete, ctx)
-    assert failed.code is Code.FAILED_PRECONDITION
-    assert OURS in vms(vcenter)
+        for asked in (delete, shut_down):
+            failed = error_of(asked, ctx)
+            assert failed.code is Code.FAILED_PRECONDITION
+            assert "moved or copied?" in failed.message
+    assert info(vcenter)["runtime"]["powerState"] == "poweredOn"
 
 
 def test_m05_a_machine_that_is_off_already_is_no_failure(vcenter: SimulatedVCenter) -> None:
@@ -337,7 +377,7 @@ class Records:
 
 def test_m23_a_machine_in_creation_is_not_called_absent(vcenter: SimulatedVCenter) -> None:
     with at(vcenter, unfinished=Records()) as ctx:
-        for asked in (delete, status):
+        for asked in (delete, status, shut_down):
             assert error_of(asked, ctx).code is Code.ABORTED
         delete(ctx, "worker-2")
 

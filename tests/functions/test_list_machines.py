@@ -69,6 +69,8 @@ def test_m07_a_machine_in_creation_is_in_it_and_marked(vcenter: SimulatedVCenter
         assert listing(ctx).creating == ("worker-1",)  # nobody's record, but half built all the same
         create(ctx)
         assert listing(ctx).creating == ()
+    with at(vcenter, unfinished=Creating("worker-1")) as ctx:
+        assert listing(ctx).creating == ()  # it is ready, though its record is open still
 
 
 def test_m17_a_machine_made_a_template_is_no_machine(vcenter: SimulatedVCenter) -> None:

@@ -2,6 +2,7 @@
 
 import json
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -33,6 +34,14 @@ def test_a_state_of_another_vcenter_or_machine_is_none() -> None:
     told = str(State("clone", VCENTER, INSTANCE, task="task-1"))
     assert State.parse(told, vcenter="another", instance_uuid=INSTANCE) is None
     assert State.parse(told, vcenter=VCENTER, instance_uuid="another") is None
+
+
+@pytest.mark.parametrize("told", [{"v": 2}, {"v": None}, {"phase": None}, {"task": 7}, {"vm": ["vm-1"]}])
+def test_a_state_of_another_version_or_shape_is_none(told: dict[str, object]) -> None:
+    """M03."""
+    good = json.loads(str(State("clone", VCENTER, INSTANCE, task="task-1")))
+    assert State.parse(json.dumps(good), vcenter=VCENTER, instance_uuid=INSTANCE)
+    assert State.parse(json.dumps(good | told), vcenter=VCENTER, instance_uuid=INSTANCE) is None
 
 
 def test_a_task_belongs_to_its_phase_only() -> None:
