@@ -15,6 +15,7 @@ from vsphere_events.provider_spec import CreateSpec, ProviderSpec
 MachineName = Annotated[str, Field(min_length=1, max_length=80), AfterValidator(plain)]  # vSphere's limit
 PageSize = Annotated[Int, Field(ge=1, le=5000)]  # 10,000 rows are 1 MB, the usual payload limit
 
+_ANY_NAME = "any"
 _LOGIN = ("vsphere_host", "vsphere_username", "vsphere_password")
 
 
@@ -205,6 +206,18 @@ class ValidateMachineRequest(Call):
         except CallError as error:
             return error.details
         return ()
+
+    def rest(self) -> CreateMachineRequest | None:
+        """Return the create without the fields that are wrong by themselves; None when too much is missing.
+
+        So that the names in the other fields can be looked up at the same time.
+        """
+        named = {part for detail in self.violations() for part in (detail.field or "").split(".")[1:2]}
+        spec = {name: value for name, value in self.provider_spec.items() if name not in named}
+        try:
+            return CreateMachineRequest.parse({"machineName": _ANY_NAME, "providerSpec": spec})
+        except CallError:
+            return None
 
 
 class MissingPrivilege(Model):

@@ -15,18 +15,24 @@ from vsphere_events.machine import (
     DeleteMachineResult,
     GetMachineStatusRequest,
     GetMachineStatusResult,
+    InitializeMachineRequest,
+    InitializeMachineResult,
     ListMachinesRequest,
     ListMachinesResult,
     ShutDownMachineRequest,
     ShutDownMachineResult,
+    ValidateMachineRequest,
+    ValidateMachineResult,
 )
 from vsphere_functions.context import Context
 from vsphere_functions.local.vcenter import SimulatedVCenter
 from vsphere_functions.machine.create_machine import create_machine
 from vsphere_functions.machine.delete_machine import delete_machine
 from vsphere_functions.machine.get_machine_status import get_machine_status
+from vsphere_functions.machine.initialize_machine import initialize_machine
 from vsphere_functions.machine.list_machines import list_machines
 from vsphere_functions.machine.shut_down_machine import shut_down_machine
+from vsphere_functions.machine.validate_machine import validate_machine
 from vsphere_functions.steps import Step
 from vsphere_functions.vsphere.identity import MARK, Mark, instance_uuid
 from vsphere_functions.vsphere.sessions import Credentials, Sessions
@@ -178,3 +184,19 @@ def many(soap: Soap, count: int) -> list[str]:
     for task in tasks:
         soap.wait(task)
     return names
+
+
+def initialize(
+    ctx: Context, name: str = "worker-1", state: str | None = None, **spec: Any
+) -> InitializeMachineResult:
+    """Finish a half-built machine."""
+    data = creation(name, state, **spec).wire()
+    made: InitializeMachineResult = end(initialize_machine(InitializeMachineRequest.parse(data), ctx))
+    return made
+
+
+def validate(ctx: Context, name: str = "worker-1", **spec: Any) -> ValidateMachineResult:
+    """Ask what a create would be refused for."""
+    asked = {key: value for key, value in (SPEC | spec).items() if value is not None}
+    data = {"machineName": name, "providerSpec": asked}
+    return validate_machine(ValidateMachineRequest.parse(data), ctx)

@@ -71,6 +71,10 @@ class Control:
         """Slow tasks (`CloneVm`, `PowerOn`, ...) or calls (`CloneVM_Task`, `Login`); 0 ends it."""
         self._ask("POST", "/delays", milliseconds)
 
+    def deny(self, *privileges: str) -> None:
+        """Let the account lack these privileges when it is asked for them; none ends it."""
+        self._ask("POST", "/denied", list(privileges))
+
     def status(self, code: int, count: int = 1) -> None:
         """Answer the next calls, whatever they are, with an HTTP status."""
         self._ask("POST", "/status", {"code": code, "count": count})
@@ -87,7 +91,7 @@ class Control:
         """Count the sessions that are logged in."""
         return int(self._ask("GET", "/sessions")["count"])
 
-    def _ask(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> Any:
+    def _ask(self, method: str, path: str, body: Mapping[str, Any] | list[str] | None = None) -> Any:
         connection = http.client.HTTPConnection(self._address, timeout=10)
         try:
             connection.request(method, path, json.dumps(body) if body is not None else None)

@@ -17,9 +17,10 @@ from vsphere_functions.vsphere.attributes import show_tags
 from vsphere_functions.vsphere.birth import mark_ready, record_birth
 from vsphere_functions.vsphere.clone import clone
 from vsphere_functions.vsphere.find import find_own
-from vsphere_functions.vsphere.machine import addresses, provider_id
+from vsphere_functions.vsphere.machine import Machine, addresses, provider_id
 from vsphere_functions.vsphere.place import find_place
 from vsphere_functions.vsphere.power import power_on
+from vsphere_functions.vsphere.vcenter import VCenter
 from vsphere_functions.vsphere.wanted import Wanted
 
 FINISH = (record_birth, show_tags, power_on, mark_ready)
@@ -27,15 +28,25 @@ FINISH = (record_birth, show_tags, power_on, mark_ready)
 
 def create_machine(request: CreateMachineRequest, ctx: Context) -> Steps[CreateMachineResult]:
     """Make the machine, or finish the one that an earlier delivery began."""
-    want = Wanted.of(request)
-    want = want.booting_from(cloud_init(want.machine, want.instance_uuid, ctx.user_data))
+    want = wanted(request, ctx)
     vcenter = ctx.vcenter()
     machine = yield from find_own(vcenter, want)
     if machine is None:
         place = find_place(vcenter, want)
         machine = yield from clone(vcenter, want, place)
-    for finish in FINISH:  # each looks before it acts
-        yield from finish(vcenter, machine, want)
+    return (yield from finish(vcenter, machine, want))
+
+
+def wanted(request: CreateMachineRequest, ctx: Context) -> Wanted:
+    """Return what the request wants, with the data that the guest boots from."""
+    want = Wanted.of(request)
+    return want.booting_from(cloud_init(want.machine, want.instance_uuid, ctx.user_data))
+
+
+def finish(vcenter: VCenter, machine: Machine, want: Wanted) -> Steps[CreateMachineResult]:
+    """Go through what is left to do; each step looks before it acts."""
+    for step in FINISH:
+        yield from step(vcenter, machine, want)
     return CreateMachineResult(
         provider_id=provider_id(machine),
         node_name=want.machine,

@@ -8,8 +8,10 @@ from vsphere_events.error import CallError
 from vsphere_functions.machine.create_machine import create_machine
 from vsphere_functions.machine.delete_machine import delete_machine
 from vsphere_functions.machine.get_machine_status import get_machine_status
+from vsphere_functions.machine.initialize_machine import initialize_machine
 from vsphere_functions.machine.list_machines import list_machines
 from vsphere_functions.machine.shut_down_machine import shut_down_machine
+from vsphere_functions.machine.validate_machine import validate_machine
 from vsphere_functions.volume.get_volume_ids import get_volume_ids
 
 Catalogue: TypeAlias = Mapping[str, Callable[[Any, Any], Any]]
@@ -20,6 +22,8 @@ CATALOGUE: Catalogue = {
     "get_machine_status": get_machine_status,
     "list_machines": list_machines,
     "shut_down_machine": shut_down_machine,
+    "initialize_machine": initialize_machine,
+    "validate_machine": validate_machine,
     "get_volume_ids": get_volume_ids,
 }
 

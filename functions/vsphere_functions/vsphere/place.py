@@ -9,6 +9,7 @@ from vsphere_events.model import problems
 from vsphere_events.provider_spec import CreateSpec
 from vsphere_functions.vsphere.atlas import Atlas
 from vsphere_functions.vsphere.disks import KIB_PER_GIB, disks_of
+from vsphere_functions.vsphere.privileges import refuse_missing
 from vsphere_functions.vsphere.ref import Ref
 from vsphere_functions.vsphere.resolve import Resolved
 from vsphere_functions.vsphere.session import Row
@@ -57,9 +58,23 @@ class _Known(dict[str, Resolved]):
 def find_place(vcenter: VCenter, want: Wanted) -> Place:
     """Resolve the spec's names and look at all of them in one read; nothing is changed.
 
-    InvalidArgument with every violation and what could be meant instead; Unavailable when a host or datastore
-    is out of reach.
+    InvalidArgument with every violation and what could be meant instead; PermissionDenied with every privilege
+    that the account lacks, when a spec is looked at for the first time; Unavailable when a host or datastore is
+    out of reach.
     """
+    found, rows, wrong = look(vcenter, want)
+    if wrong:
+        raise problems(tuple(wrong))
+    _within_reach(found, rows)
+    known, key = vcenter.session.kept(_Known), _key(want.spec)
+    if key not in known:
+        refuse_missing(vcenter, found)
+        known[key] = found
+    return _place(found, rows)
+
+
+def look(vcenter: VCenter, want: Wanted) -> tuple[Resolved, dict[Ref, Row], list[Detail]]:
+    """Resolve a spec, from memory when that still holds; what was found, as it is now, and all that is wrong."""
     known, key = vcenter.session.kept(_Known), _key(want.spec)
     found = known.get(key)
     rows = vcenter.read(found.refs, LIVE) if found else {}
@@ -69,12 +84,7 @@ def find_place(vcenter: VCenter, want: Wanted) -> Place:
         rows = vcenter.read(found.refs, LIVE)
         if found.template in rows:
             found.atlas.remember(found.template, rows[found.template])
-    wrong = [*found.wrong, *_too_small(found, rows, want.spec), *want.wrong]
-    if wrong:
-        raise problems(tuple(wrong))
-    _within_reach(found, rows)
-    known[key] = found
-    return _place(found, rows)
+    return found, rows, [*found.wrong, *_too_small(found, rows, want.spec), *want.wrong]
 
 
 def _key(spec: CreateSpec) -> str:

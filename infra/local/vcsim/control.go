@@ -22,6 +22,7 @@ import (
 //	POST   /delays    {"CloneVm": 2000, "PowerOn": 800, "Login": 100} in ms
 //	POST   /status    {"code": 503, "count": 2} answers the next calls with it
 //	GET    /calls     {"total": 3, "methods": {"Login": 1, ...}}; DELETE resets
+//	POST   /denied    ["Network.Assign"] are the privileges that nobody has
 //	GET    /sessions  {"count": 1, "users": ["..."]}
 //
 // A delay is for a task (CloneVm, PowerOn, PowerOff, ReconfigVm, Destroy,
@@ -40,6 +41,7 @@ func serveControl(address string, w *wire) (string, error) {
 	})
 	mux.HandleFunc("POST /delays", accept(w.setDelays))
 	mux.HandleFunc("POST /status", accept(w.setStatus))
+	mux.HandleFunc("POST /denied", accept(w.privileges.deny))
 	mux.HandleFunc("GET /calls", answer(w.callCounts))
 	mux.HandleFunc("DELETE /calls", func(rw http.ResponseWriter, _ *http.Request) {
 		w.resetCalls()

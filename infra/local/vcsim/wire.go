@@ -25,10 +25,13 @@ type call struct {
 
 // wire stands before the simulator and sees every request.
 type wire struct {
-	next    http.Handler
-	model   *simulator.Model
-	rules   rules
-	tasks   *tasks
+	next  http.Handler
+	model *simulator.Model
+	rules rules
+	tasks *tasks
+
+	privileges *privileges
+
 	mu      sync.Mutex
 	calls   map[string]int
 	delays  map[string]int // milliseconds
@@ -40,6 +43,7 @@ func newWire(model *simulator.Model) *wire {
 	w := &wire{model: model, calls: map[string]int{}, delays: map[string]int{}, tasks: newTasks(model)}
 	model.Map().AddHandler(w.tasks)
 	keepDiskUUIDs(model, w.tasks)
+	w.privileges = newPrivileges(model)
 	return w
 }
 

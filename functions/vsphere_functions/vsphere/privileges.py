@@ -1,0 +1,93 @@
+"""What an account may do, asked of vCenter before anything is begun."""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from vsphere_events.code import Code
+from vsphere_events.error import CallError, Detail
+from vsphere_functions.vsphere.ref import Ref
+from vsphere_functions.vsphere.resolve import Resolved
+from vsphere_functions.vsphere.vcenter import VCenter
+
+TEMPLATE = ("VirtualMachine.Provisioning.DeployTemplate",)
+FOLDER = (
+    "VirtualMachine.Inventory.CreateFromExisting",
+    "VirtualMachine.Inventory.Delete",
+    "VirtualMachine.Config.AddNewDisk",
+    "VirtualMachine.Config.AdvancedConfig",
+    "VirtualMachine.Config.CPUCount",
+    "VirtualMachine.Config.DiskExtend",
+    "VirtualMachine.Config.EditDevice",
+    "VirtualMachine.Config.Memory",
+    "VirtualMachine.Config.RemoveDisk",
+    "VirtualMachine.Config.Settings",
+    "VirtualMachine.Interact.PowerOff",
+    "VirtualMachine.Interact.PowerOn",
+    "Global.SetCustomField",
+)
+POOL = ("Resource.AssignVMToPool",)
+STORAGE = ("Datastore.AllocateSpace",)
+NETWORK = ("Network.Assign",)
+ROOT = ("Global.ManageCustomFields",)
+
+
+class Missing(NamedTuple):
+    """A privilege that the account lacks, and the name of the object that it lacks it on."""
+
+    privilege: str
+    object: str
+
+
+def missing_privileges(vcenter: VCenter, found: Resolved) -> list[Missing]:
+    """Ask which privileges of a machine's whole life the account lacks where it goes (one call and a read).
+
+    Source: AuthorizationManager.HasUserPrivilegeOnEntities of the vSphere API.
+    """
+    wanted = dict(_wanted(vcenter, found))
+    answer = vcenter.ask(
+        vcenter.session.content["authorizationManager"],
+        "HasUserPrivilegeOnEntities",
+        entities=list(wanted),
+        userName=_user(vcenter),
+        privId=sorted({privilege for privileges in wanted.values() for privilege in privileges}),
+    )
+    lacking = {
+        (one.entity._GetMoId(), each.privId)  # noqa: SLF001 - public there
+        for one in answer
+        for each in one.privAvailability
+        if not each.isGranted
+    }
+    return [
+        Missing(privilege, _name(found, ref))
+        for ref, privileges in wanted.items()
+        for privilege in privileges
+        if (ref.id, privilege) in lacking
+    ]
+
+
+def refuse_missing(vcenter: VCenter, found: Resolved) -> None:
+    """Refuse to begin what would stop half-way: PermissionDenied, naming every privilege and its object."""
+    missing = missing_privileges(vcenter, found)
+    if missing:
+        details = [Detail(f"privilege {one.privilege} is missing on {one.object}") for one in missing]
+        told = "; ".join(detail.reason for detail in details)
+        raise CallError(Code.PERMISSION_DENIED, f"{told}; nothing was changed", details=details)
+
+
+def _wanted(vcenter: VCenter, found: Resolved) -> Iterator[tuple[Ref, tuple[str, ...]]]:
+    yield vcenter.session.content["rootFolder"], ROOT
+    places = (found.template, found.folder, found.pool, found.storage, found.network)
+    for ref, privileges in zip(places, (TEMPLATE, FOLDER, POOL, STORAGE, NETWORK), strict=True):
+        if ref is not None:
+            yield ref, privileges
+
+
+def _user(vcenter: VCenter) -> str:
+    manager = vcenter.session.content["sessionManager"]
+    row = vcenter.read([manager], {"SessionManager": ["currentSession"]})[manager]
+    name: str = row["currentSession"]["userName"]
+    return name
+
+
+def _name(found: Resolved, ref: Ref) -> str:
+    return "/".join(found.atlas.full_path(ref)) if ref in found.atlas.rows else "the root folder"
