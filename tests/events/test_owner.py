@@ -26,9 +26,7 @@ OTHER_NEW = {"mcm.gardener.cloud/cluster": "shoot--b", "mcm.gardener.cloud/role"
         (NEW, NEW | {"mcm.gardener.cloud/role": "master"}, False),
     ],
 )
-def test_two_sets_of_tags_name_the_same_owner(
-    one: dict[str, str], two: dict[str, str], same: bool
-) -> None:
+def test_two_sets_of_tags_name_the_same_owner(one: dict[str, str], two: dict[str, str], same: bool) -> None:
     assert (owner_of(one) == owner_of(two)) is same
 
 

@@ -13,9 +13,7 @@ UUID = "422e4956-ad22-1139-6d72-59cc8f26bc90"
 
 
 @given(st.uuids(), st.none() | st.from_regex(r"[A-Za-z0-9._-]{1,20}", fullmatch=True), st.booleans())
-def test_what_is_rendered_is_read_again_in_any_case(
-    uuid: object, region: str | None, upper: bool
-) -> None:
+def test_what_is_rendered_is_read_again_in_any_case(uuid: object, region: str | None, upper: bool) -> None:
     made = ProviderID(str(uuid).upper() if upper else str(uuid), region)
     assert ProviderID.parse(str(made)) == made
     assert str(made).endswith(f"/{uuid}")
