@@ -356,10 +356,11 @@ def test_m51_a_pod_that_recommends_nothing_is_exhausted(
         return question
 
     monkeypatch.setattr(storage, "storage_question", asking)
+    monkeypatch.setattr(storage, "reason", lambda _answer: ": and why")
     with at(vcenter) as ctx:
         failed = error_of(create, ctx, datastore=None, datastoreCluster="DC0_POD0")
     assert failed.code is Code.RESOURCE_EXHAUSTED
-    assert "DC0_POD0" in failed.message
+    assert failed.message == "the datastore cluster DC0_POD0 recommends no datastore: and why"
     assert vcenter.control.calls()["CloneVM_Task"] == 0
 
 
@@ -450,6 +451,21 @@ def test_m41_a_host_that_takes_no_machine_is_unavailable_and_the_next_create_fin
         create(ctx)
         assert status(ctx).phase == "Running"
     assert vcenter.control.calls()["CloneVM_Task"] == 1
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [("host.maintenance.enter", "maintenance mode"), ("host.disconnect", "disconnected")],
+)
+def test_m41_a_named_host_out_of_service_is_unavailable_before_the_clone(
+    vcenter: SimulatedVCenter, command: str, said: str
+) -> None:
+    vcenter.govc(command, "/DC0/host/DC0_H0/DC0_H0")
+    with at(vcenter) as ctx:
+        failed = error_of(create, ctx, computeCluster=None, hostSystem="DC0_H0")
+    assert failed.code is Code.UNAVAILABLE
+    assert said in failed.message
+    assert vcenter.control.calls()["CloneVM_Task"] == 0
 
 
 def test_m60_a_session_that_ends_while_a_task_is_awaited_is_made_anew(vcenter: SimulatedVCenter) -> None:
