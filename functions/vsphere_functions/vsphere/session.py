@@ -27,6 +27,8 @@ SERVICE = Ref("ServiceInstance", "ServiceInstance")
 TRIES = 3
 PAUSE = 0.1
 """Seconds before the second of the tries, about, and twice that before the third; a delivery retries for longer."""
+FILE_ANSWERS = frozenset({*range(200, 500), 507})
+"""HTTP statuses of file access that are answers; 507 is no space."""
 LOCKOUT = 60.0
 """Seconds without a second try after vCenter refused the password: accounts are locked after a few."""
 
@@ -148,6 +150,20 @@ class Session:
             return rows
 
         return self._attempt(work, repeatable=True, doing="inventory scan")
+
+    def file(self, verb: str, path: str, body: bytes | None = None) -> Answer:
+        """Read (`GET`) or write (`PUT`) a datastore's file under this login; a second time does the same.
+
+        Refusals are answers: their status says what is wrong.
+        """
+
+        def work(login: _Login) -> Answer:
+            answer = self._transport.send(verb, path, body, {"Cookie": login.cookie}, None, FILE_ANSWERS)
+            if answer.status == 401:
+                raise Fault("NotAuthenticated", "the file access does not know the session")
+            return answer
+
+        return self._attempt(work, repeatable=True, doing=f"{verb} of a file")
 
     def watch(self, task: Ref, step: str | None = None) -> Watched:
         """Follow a task; its error will be read as one of `step`."""

@@ -4,7 +4,7 @@ import select
 import ssl
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass
 from http.client import HTTPException, HTTPMessage, HTTPSConnection
 from pathlib import Path
@@ -70,13 +70,14 @@ class Transport:
         body: bytes | None = None,
         headers: Mapping[str, str] | None = None,
         timeout: float | None = None,
+        taken: Container[int] = (200, 500),
     ) -> Answer:
-        """Send one request and read the whole answer; NoAnswer when there is none or it is no 200 or 500."""
+        """Send one request and read the whole answer; NoAnswer when there is none or its status is not `taken`."""
         with self._slots:
             connection = self._take()
             connection.sock.settimeout(timeout or self._endpoint.read_timeout)
             answer = self._exchange(connection, verb, path, body, headers or {})
-        if answer.status not in (200, 500):
+        if answer.status not in taken:
             raise NoAnswer(f"vCenter {self.name} answers HTTP {answer.status}", sent=True)
         return answer
 
