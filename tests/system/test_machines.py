@@ -2,17 +2,16 @@
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from support.jetstream import Producer, until
 from support.machines import SPEC, TAGS, info, vms
-from vsphere_events.client import Client, request_event
-from vsphere_events.cloud_event import CloudEvent
+from support.stacks import data_of, messages_on, producing
+from vsphere_events.client import request_event
 from vsphere_events.envelope import Mode
-from vsphere_events.subjects import request_token, result_subject
 from vsphere_functions.local.stack import Stack
 
 OURS = "/DC0/vm/demo/machines/worker-1"
@@ -25,30 +24,6 @@ def stack(vcsim_binary: object) -> Iterator[Stack]:
     assert vcsim_binary
     with Stack(sections={"nats": {"ack_wait_seconds": 2}, "limits": {"retry_seconds": 0.2}}) as one:
         yield one
-
-
-def producing(stack: Stack, work: Callable[[Producer], Awaitable[Any]]) -> Any:
-    """Run a producer that hears every result, dead letter and progress."""
-
-    async def run() -> Any:
-        async with Client.connected(stack.nats.url) as client:
-            producer = Producer(client.connection)
-            await producer.listen()
-            return await work(producer)
-
-    return asyncio.run(run())
-
-
-def data_of(event: CloudEvent) -> dict[str, Any]:
-    assert isinstance(event.data, dict)
-    return event.data
-
-
-async def messages_on(producer: Producer, event: CloudEvent, function: str = "create_machine") -> int:
-    """How many messages the results stream keeps for a request."""
-    subject = result_subject("default", function, request_token(event.id))
-    state = await producer.js.stream_info("VSPHERE_RESULTS", subjects_filter=subject)
-    return (state.state.subjects or {}).get(subject, 0)
 
 
 @pytest.mark.parametrize("mode", list(Mode))

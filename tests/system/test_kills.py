@@ -1,0 +1,82 @@
+"""A worker is killed (kill -9) at each step of create and delete in turn (M08, E14)."""
+
+import asyncio
+import json
+from collections.abc import Iterator
+
+import pytest
+
+from support.jetstream import Producer
+from support.machines import SPEC, TAGS, vms
+from support.soap import Soap
+from support.stacks import data_of, dying_worker, messages_on, producing
+from vsphere_events.client import request_event
+from vsphere_events.cloud_event import CloudEvent
+from vsphere_functions.local.stack import Stack
+
+STEPS_OF_CREATE = 8
+STEPS_OF_DELETE = 6
+
+
+@pytest.fixture(scope="module")
+def stack(vcsim_binary: object) -> Iterator[Stack]:
+    assert vcsim_binary
+    with Stack(sections={"nats": {"ack_wait_seconds": 1}, "limits": {"retry_seconds": 0.2}}) as one:
+        yield one
+
+
+async def taken_over(stack: Stack, producer: Producer, event: CloudEvent, dies_at: str) -> CloudEvent:
+    """Let a worker die of the request and another one end it; the one result that there is."""
+    first = dying_worker(stack, dies_at)
+    await producer.publish(event)
+    assert await asyncio.to_thread(first.wait, 20) == -9
+    second = stack.start_worker()
+    result = await producer.result(event, seconds=30)
+    await producer.settled()
+    second.stop()
+    function = event.type.split(".")[2]
+    assert await messages_on(producer, event, function) == 1
+    assert result.type.endswith(f".{function}.succeeded.v1")
+    return result
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize("step", range(1, STEPS_OF_CREATE + 1))
+def test_m08_a_create_is_ended_by_the_next_worker(stack: Stack, step: int, when: str) -> None:
+    name, before = f"worker-{step}-{when}", vms(stack.vcenter)
+    stack.vcenter.control.reset_calls()
+
+    async def work(producer: Producer) -> None:
+        event = request_event("create_machine", {"machineName": name, "providerSpec": SPEC})
+        result = await taken_over(stack, producer, event, f"create_machine:{step}:{when}")
+        assert json.loads(data_of(result)["lastKnownState"])["phase"] == "ready"
+
+    producing(stack, work)
+    assert vms(stack.vcenter) == sorted([*before, f"/DC0/vm/demo/machines/{name}"])
+    assert stack.vcenter.control.calls()["CloneVM_Task"] == 1 + (step == 1 and when == "before")
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize("step", range(1, STEPS_OF_DELETE + 1))
+def test_m08_a_delete_is_ended_by_the_next_worker_and_reports_its_disks(
+    stack: Stack, step: int, when: str
+) -> None:
+    name, before = f"worker-{step}-{when}-gone", vms(stack.vcenter)
+    volume = f"[we ird (1)] vols-{step}-{when}/data.vmdk"
+
+    async def work(producer: Producer) -> None:
+        maker = stack.start_worker()
+        await producer.ask(request_event("create_machine", {"machineName": name, "providerSpec": SPEC}))
+        maker.stop()
+        with Soap(stack.vcenter) as soap:
+            soap.make_folder(volume.rpartition("/")[0])
+            soap.create_disk(volume)
+            soap.attach(soap.find(f"/DC0/vm/demo/machines/{name}"), volume)
+        event = request_event("delete_machine", {"machineName": name, "providerSpec": {"tags": TAGS}})
+        result = await taken_over(stack, producer, event, f"delete_machine:{step}:{when}")
+        assert [one["vmdkPath"] for one in data_of(result)["detachedVolumes"]] == [volume]
+
+    producing(stack, work)
+    assert vms(stack.vcenter) == before
+    with Soap(stack.vcenter) as soap:
+        assert soap.disk_uuid(volume)
