@@ -1,0 +1,70 @@
+"""The claim on a volume that is being made: who makes it, since when, and what of it was there before."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from datetime import datetime, timedelta
+from typing import Self
+
+FILE = "claim.json"
+STALE = timedelta(minutes=20)
+"""Age at which a claim is taken over: a try has nine minutes by default, and the next one renews it."""
+OLD = timedelta(hours=1)
+"""Age from which an audit reports a claim."""
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """One operation's hold on a volume's folder; `since` is RFC 3339.
+
+    `found`: a disk lay there before any claim, so nobody may delete it who only meant to undo a create.
+    """
+
+    operation: str
+    capacity_kb: int
+    digest: str
+    since: str
+    found: bool = False
+
+    def render(self) -> bytes:
+        """Write as JSON."""
+        return json.dumps(asdict(self), separators=(",", ":")).encode()
+
+    @classmethod
+    def parse(cls, body: bytes) -> Self | None:
+        """Read what `render` wrote; None for anything else, which holds nothing."""
+        try:
+            told = json.loads(body)
+        except (ValueError, RecursionError):
+            return None
+        kinds: Mapping[str, type] = {
+            "operation": str,
+            "capacity_kb": int,
+            "digest": str,
+            "since": str,
+            "found": bool,
+        }
+        if not isinstance(told, dict) or not all(
+            isinstance(told.get(key), kind) for key, kind in kinds.items()
+        ):
+            return None
+        return cls(**{key: told[key] for key in kinds})
+
+    def age(self, now: datetime) -> timedelta:
+        """Return how old it is; a date that cannot be read is as old as can be."""
+        try:
+            return now - datetime.fromisoformat(self.since)
+        except (TypeError, ValueError):
+            return timedelta.max
+
+    def holds_against(self, operation: str, now: datetime) -> bool:
+        """Say whether another operation has to wait for this one."""
+        return self.operation != operation and self.age(now) < STALE
+
+    def makes_the_same(self, other: Self) -> bool:
+        """Say whether both make the same volume, so that what the one has begun the other can end."""
+        return (self.capacity_kb, self.digest) == (other.capacity_kb, other.digest)
+
+    def sparing_the_disk(self) -> Self:
+        """Return the claim of one who found a disk there."""
+        return replace(self, found=True)
