@@ -12,7 +12,16 @@ from vsphere_events.outcome import ErrorDetail
 from vsphere_events.provider_id import ProviderIDField
 from vsphere_events.provider_spec import CreateSpec, ProviderSpec
 
-MachineName = Annotated[str, Field(min_length=1, max_length=80), AfterValidator(plain)]  # vSphere's limit
+
+def _no_folder(name: str) -> str:
+    if name in {".", ".."}:
+        raise ValueError("names a folder; the machine's own on the datastore would be that one")
+    return name
+
+
+MachineName = Annotated[  # at most as long as vSphere takes
+    str, Field(min_length=1, max_length=80), AfterValidator(plain), AfterValidator(_no_folder)
+]
 PageSize = Annotated[Int, Field(ge=1, le=5000)]  # 10,000 rows are 1 MB, the usual payload limit
 
 _ANY_NAME = "any"

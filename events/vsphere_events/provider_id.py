@@ -10,7 +10,8 @@ from vsphere_events.code import Code
 from vsphere_events.error import CallError
 
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII)
-_REGION = re.compile(r"[^\s/\x00-\x1f\x7f-\x9f]{1,255}")
+LONGEST_REGION = 255
+_REGION = re.compile(rf"[^\s/\x00-\x1f\x7f-\x9f]{{1,{LONGEST_REGION}}}")
 _FORM = re.compile(r"vsphere://(?:([^/]*)/)?([^/]*)", re.IGNORECASE)
 
 

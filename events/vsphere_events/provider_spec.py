@@ -9,6 +9,7 @@ from pydantic_core import PydanticCustomError
 from vsphere_events.error import CallError
 from vsphere_events.model import UNIMPLEMENTED, Bool, Int, Model, Name, OptionalName, Text, plain
 from vsphere_events.owner import Owner, owner_of
+from vsphere_events.provider_id import LONGEST_REGION
 
 DATASTORES = ("datastore", "datastore_cluster")
 COMPUTES = ("compute_cluster", "resource_pool", "host_system")
@@ -40,12 +41,14 @@ def _whole_pages(mib: int | None) -> int | None:
 def _region(region: str | None) -> str | None:
     if region and ("/" in region or any(char.isspace() for char in region)):
         raise ValueError("has a slash or white space, which a providerID cannot carry")
+    if region and len(region) > LONGEST_REGION:
+        raise ValueError(f"is longer than the {LONGEST_REGION} characters that a providerID can carry")
     return region
 
 
 def _extra_key(key: str) -> str:
     """Refuse the keys that the bundle itself writes; vSphere compares them without regard to case."""
-    if plain(key).lower().startswith(_OURS):
+    if plain(key).casefold().startswith(_OURS):
         raise ValueError("this key belongs to vsphere-functions")
     return key
 

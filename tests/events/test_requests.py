@@ -114,7 +114,7 @@ def test_a_machine_name_of_80_characters_with_any_printable_ones_is_taken(name: 
 
 
 @pytest.mark.parametrize(
-    "name", ["", "x" * 81, "a\n", " a", "a\u2003", "a\x00b", "a\x7fb", "a\uffffb", None, 7, True]
+    "name", ["", "x" * 81, "a\n", " a", "a\u2003", "a\x00b", "a\x7fb", "a\uffffb", ".", "..", None, 7, True]
 )
 def test_another_machine_name_is_refused(name: object) -> None:
     """M12: before any call."""
