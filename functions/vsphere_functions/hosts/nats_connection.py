@@ -14,6 +14,17 @@ OnError = Callable[[Exception], Awaitable[None]]
 Notice = Callable[[], Awaitable[None]]
 
 
+class _Sturdy(Client):
+    """A client that survives a header block it cannot read; nats-py's own stops reading, and is deaf for good."""
+
+    async def _process_headers(self, headers: Any) -> dict[str, str] | None:
+        try:
+            return await super()._process_headers(headers)
+        except Exception as unreadable:  # noqa: BLE001 - anybody can publish any bytes
+            await self._error_cb(unreadable)
+            return None
+
+
 async def _quiet(_error: Exception) -> None:
     """Say nothing: what matters shows where it is needed."""
 
@@ -41,7 +52,7 @@ async def connect(
 
     SettingsError when the server refuses the credentials, or is not there and the caller is not patient.
     """
-    section, client, connecting = nats_of(settings), Client(), True
+    section, client, connecting = nats_of(settings), _Sturdy(), True
 
     async def noticed(error: Exception) -> None:
         if connecting and "authorization violation" in str(error).lower():

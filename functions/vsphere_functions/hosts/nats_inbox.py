@@ -4,6 +4,7 @@ import asyncio
 import json
 import random
 import time
+from collections import Counter
 from functools import cache
 
 from nats.aio.client import Client
@@ -16,7 +17,8 @@ from vsphere_events.envelope import Batch, Mode, Received, from_nats, to_nats
 from vsphere_events.error import CallError
 from vsphere_events.functions import FUNCTIONS
 from vsphere_events.subjects import Subject, parse_event_type, queue_subject, request_subject
-from vsphere_functions.hosts.nats_calls import Calls, NoStreamError
+from vsphere_functions.hosts.nats_calls import Calls, NoStreamError, size_of
+from vsphere_functions.hosts.nats_names import ROOM_FOR_DEAD_LETTER_HEADERS
 from vsphere_functions.hosts.nats_outbox import Outbox
 from vsphere_functions.runtime import telemetry
 from vsphere_functions.runtime.attempt import perform
@@ -26,6 +28,7 @@ from vsphere_functions.runtime.perform import Again, DeadLetter, Delivery, Desk,
 from vsphere_functions.runtime.store import StoreError
 
 _LONGEST_ATTRIBUTES = 16 * 1024  # bytes of id and source: each result carries them more than once
+_MESSAGE_ID = 128  # bytes of the header that an event of a batch gets
 _AFTER_TROUBLE = 1.0  # seconds until a request comes back that could not be recorded or answered
 
 
@@ -42,6 +45,7 @@ class Inbox:
         self._outbox = outbox
         self._alive: set[str] = set()
         self._told: dict[Subject, float] = {}
+        self._broken: Counter[int] = Counter()
         self.problem: str | None = None
 
     async def beat(self, every: float) -> None:
@@ -67,6 +71,7 @@ class Inbox:
             await self._later(message, _AFTER_TROUBLE * (0.5 + random.random()))  # noqa: S311 - spreads retries
         except Exception:  # noqa: BLE001 - one message must not end the worker; it is delivered again
             telemetry.log().exception("a request could not be handled")
+            await self._given_up(message)
         finally:
             self._alive.discard(message.reply)
 
@@ -76,6 +81,7 @@ class Inbox:
         try:
             received = from_nats(message.headers, message.data)
             _check_length(received)
+            _check_sizes(received, self._client.max_payload - ROOM_FOR_DEAD_LETTER_HEADERS)
         except CallError as error:
             await self._bury(message, subject, error.code, error.message)
             return
@@ -85,6 +91,21 @@ class Inbox:
         await self._perform(
             message, Address(FUNCTIONS[subject.function], subject.vcenter, received.event), received.mode
         )
+
+    async def _given_up(self, message: Msg) -> None:
+        """Dead-letter a message that has met too many unexpected errors here, or it would come back for ever."""
+        sequence = message.metadata.sequence.stream
+        self._broken[sequence] += 1
+        if self._broken[sequence] < self._desk.settings.limits.attempts:
+            return
+        try:
+            await self._bury(
+                message, _parsed(message.subject), Code.INTERNAL, "an unexpected error, each time"
+            )
+        except Exception:  # noqa: BLE001 - then it does come back
+            telemetry.log().exception("a request could not be dead-lettered")
+        else:
+            del self._broken[sequence]
 
     async def _perform(self, message: Msg, address: Address, mode: Mode) -> None:
         delivery = Delivery(message.metadata.sequence.stream, message.metadata.timestamp)
@@ -181,6 +202,16 @@ def _parsed(subject: str) -> Subject:
 
 def _subject(address: Address) -> Subject:
     return _parsed(request_subject(address.label, address.function.name))
+
+
+def _check_sizes(received: Received | Batch, largest: int) -> None:
+    """Refuse a batch with an event that has no place in a message of its own: written anew, numbers can grow."""
+    for event in received.events if isinstance(received, Batch) else ():
+        headers, body = to_nats(event, Mode.STRUCTURED)
+        if size_of(headers, body) + _MESSAGE_ID > largest:
+            raise CallError(
+                Code.INVALID_ARGUMENT, "an event of the batch is too big for a message of its own"
+            )
 
 
 def _check_length(received: Received | Batch) -> None:

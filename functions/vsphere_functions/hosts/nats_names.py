@@ -21,7 +21,7 @@ RESULTS = "VSPHERE_RESULTS"
 DEAD = "VSPHERE_DEAD"
 
 DAY = 86400.0
-_ROOM_FOR_DEAD_LETTER_HEADERS = 64 * 1024
+ROOM_FOR_DEAD_LETTER_HEADERS = 64 * 1024
 _DELAYED_NAKS = 10_000  # each holds a place among the unacknowledged
 
 
@@ -37,7 +37,7 @@ def streams(labels: Iterable[str], nats: Nats, max_payload: int) -> Iterator[Str
         subjects=[request_subject(label, function) for label in labels for function in FUNCTIONS],
         retention=RetentionPolicy.WORK_QUEUE,
         max_age=30 * DAY,
-        max_msg_size=max_payload - _ROOM_FOR_DEAD_LETTER_HEADERS,
+        max_msg_size=max_payload - ROOM_FOR_DEAD_LETTER_HEADERS,
         storage=StorageType.FILE,
         num_replicas=nats.replicas,
         discard=DiscardPolicy.NEW,

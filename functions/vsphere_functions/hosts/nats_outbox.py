@@ -1,5 +1,6 @@
 """What goes out: results, progress and dead letters."""
 
+import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
 
@@ -13,6 +14,8 @@ from vsphere_functions.hosts.nats_calls import WRONG_LAST_SEQUENCE, Calls, Refus
 from vsphere_functions.runtime.dispatch import Address
 from vsphere_functions.runtime.perform import DeadLetter, Finished
 
+_SENDABLE = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+"""Names of headers that can be sent; others can be received."""
 _RECORD = 4096  # what a record holds beside its result, its request's id and source excepted
 
 
@@ -67,7 +70,7 @@ class Outbox:
         """Publish a request that is given up: its headers and bytes untouched, and why beside them.
 
         `where` is its vCenter and function. Headers that order JetStream about are left out: they were meant for
-        the requests' stream.
+        the requests' stream. So are those that cannot be sent.
         """
         headers, body = original
         said = {
@@ -80,5 +83,9 @@ class Outbox:
             "vsphere-generation": str(letter.generation),
             "Nats-Msg-Id": message_id,
         }
-        kept = {name: value for name, value in headers.items() if not name.lower().startswith("nats-")}
+        kept = {
+            name: value
+            for name, value in headers.items()
+            if _SENDABLE.fullmatch(name) and not name.lower().startswith("nats-")
+        }
         await self._calls.publish(dead_subject(*where), body, {**kept, **said})

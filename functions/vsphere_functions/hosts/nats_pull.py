@@ -108,7 +108,7 @@ class Pull:
 
     async def _received(self, message: Msg) -> None:
         self._heard = time.monotonic()
-        if status_of(message) is not None:
+        if not message.reply:  # a request has one, to be acknowledged by; a header `Status` anybody can write
             self._told(message)
             return
         token = next(iter(self._asked), None)  # the oldest is served first
