@@ -1,5 +1,6 @@
 """Which credentials go where."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +11,12 @@ from vsphere_events.error import CallError
 from vsphere_events.machine import Secrets
 from vsphere_functions.runtime.connections import credentials_of, host_for, sessions_of, user_data_of
 from vsphere_functions.runtime.settings import Settings
+from vsphere_functions.vsphere.session import Endpoint
 from vsphere_functions.vsphere.sessions import Credentials
 
 INLINE = {"vsphereHost": "vc2.example", "vsphereUsername": "me", "vspherePassword": "mine"}
+
+ONE = {"default": {"url": "https://vc.example/sdk", "secret": "main"}}
 
 
 def settings(**more: Any) -> Settings:
@@ -63,6 +67,25 @@ def test_a_host_of_a_request_must_be_on_the_operators_list() -> None:
     assert (found.endpoint.url, found.endpoint.insecure) == ("https://vc2.example:443/sdk", True)
     assert (found.user, found.password) == ("me", "mine")
     assert host_for(allowed, "default", inline, None) == "vc2.example:443"
+
+
+def test_an_insecure_login_opens_nothing_for_a_careful_one() -> None:
+    held = sessions_of(settings())
+    login = Credentials(Endpoint("https://127.0.0.1:9/sdk"), "me", "mine")
+    careless = replace(login, endpoint=replace(login.endpoint, insecure=True))
+    assert held.get("default", careless) is not held.get("default", login)
+    assert held.get("default", login) is held.get("default", login)
+
+
+@pytest.mark.parametrize("host", ["vc:99999", "vc:port", "[", "https://"])
+def test_a_host_that_is_none_is_refused_without_showing_it(host: str) -> None:
+    inline = secrets(**{**INLINE, "vsphereHost": host})
+    assert host not in refusal(settings(), "default", inline).message
+    with pytest.raises(CallError) as error:
+        host_for(settings(), "default", inline, None)
+    assert error.value.code is Code.INVALID_ARGUMENT
+    named = settings(secrets={"main": {"user": "u", "password": "p", "host": host}}, vcenters=ONE)
+    refusal(named, "default", ref="main")
 
 
 def test_user_data_alone_is_always_allowed() -> None:

@@ -140,6 +140,7 @@ def test_a_variable_through_a_value_is_refused() -> None:
         ("vc.example", "vc.example:443"),
         ("http://vc:8989/sdk", "vc:8989"),
         ("http://vc/sdk", "vc:80"),
+        ("[2001:DB8::1]", "[2001:db8::1]:443"),
     ],
 )
 def test_a_vcenter_is_known_by_host_and_port(text: str, host: str) -> None:

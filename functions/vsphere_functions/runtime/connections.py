@@ -70,9 +70,9 @@ def user_data_of(
 def host_for(settings: Settings, label: str, secrets: Secrets | None, secret_ref: str | None) -> str:
     """Name the vCenter that a request works on, `host:port`, whichever label or login leads to it."""
     if secrets and secrets.vsphere_host:
-        return host_of(secrets.vsphere_host.get_secret_value())
+        return _server(secrets.vsphere_host.get_secret_value())
     named = _read(_named(settings, label, secret_ref)).host if secret_ref else None
-    return host_of(named) if named else _vcenter(settings, label).host
+    return _server(named) if named else _vcenter(settings, label).host
 
 
 def _vcenter(settings: Settings, label: str) -> VCenter:
@@ -82,11 +82,20 @@ def _vcenter(settings: Settings, label: str) -> VCenter:
 
 
 def _allowed(settings: Settings, host: str) -> str:
-    if host_of(host) not in {host_of(one) for one in settings.limits.inline_hosts}:
+    if _server(host) not in {_server(one) for one in settings.limits.inline_hosts}:
         raise CallError(
             Code.INVALID_ARGUMENT, "secrets.vsphereHost is none of the hosts that limits.inline_hosts allows"
         )
-    return host_of(host)
+    return _server(host)
+
+
+def _server(host: str) -> str:
+    try:
+        return host_of(host)
+    except ValueError:
+        raise CallError(
+            Code.INVALID_ARGUMENT, "the vsphereHost that is given or named is no host and port"
+        ) from None
 
 
 def _named(settings: Settings, label: str, name: str) -> Secret:
@@ -121,8 +130,8 @@ def _own(settings: Settings, vcenter: VCenter) -> _Set:
 
 
 def _endpoint_of(vcenter: VCenter, found: _Set) -> Endpoint:
-    if found.host and host_of(found.host) != vcenter.host:
-        return Endpoint(url=f"https://{host_of(found.host)}/sdk", insecure=found.insecure)
+    if found.host and _server(found.host) != vcenter.host:
+        return Endpoint(url=f"https://{_server(found.host)}/sdk", insecure=found.insecure)
     return Endpoint(
         url=vcenter.url, ca_file=vcenter.ca_file, thumbprint=vcenter.thumbprint, insecure=vcenter.insecure
     )

@@ -47,8 +47,11 @@ def _label(text: str) -> str:
 
 
 def _https(url: str) -> str:
-    parts = urlsplit(url)
-    if parts.scheme not in {"https", "http"} or not parts.hostname or parts.username or parts.password:
+    try:
+        parts, _ = urlsplit(url), host_of(url)
+    except ValueError:
+        parts = urlsplit("")
+    if parts.scheme not in {"https", "http"} or parts.username or parts.password:
         raise ValueError("should be a URL such as https://vc.example/sdk, without user or password")
     return url
 
@@ -236,9 +239,12 @@ class Settings(Section):
 
 
 def host_of(url: str) -> str:
-    """Name the server behind a URL or a bare host: `host:port`, lower case."""
+    """Name the server behind a URL or a bare host: `host:port`, lower case; ValueError, which may show it, for none."""
     parts = urlsplit(url if "://" in url else f"https://{url}")
-    return f"{parts.hostname}:{parts.port or (80 if parts.scheme == 'http' else 443)}"
+    if not parts.hostname:
+        raise ValueError("no host")
+    name = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
+    return f"{name}:{parts.port or (80 if parts.scheme == 'http' else 443)}"
 
 
 def load(path: Path | None = None, environ: Mapping[str, str] = os.environ) -> Settings:

@@ -1,4 +1,4 @@
-"""All vCenter sessions of a process: one per host, user and secret."""
+"""All vCenter sessions of a process: one per host and how it is trusted, user and secret."""
 
 import threading
 from collections.abc import Callable, Mapping
@@ -27,7 +27,7 @@ class Sessions:
 
     def __init__(self, configured: Mapping[str, Callable[[], Credentials]]) -> None:
         self._configured = configured
-        self._sessions: dict[tuple[str, str, str], Session] = {}
+        self._sessions: dict[tuple[Endpoint, str, str], Session] = {}
         self._lock = threading.Lock()
 
     def get(self, label: str, credentials: Credentials | None = None) -> Session:
@@ -38,7 +38,7 @@ class Sessions:
                 raise CallError(Code.INVALID_ARGUMENT, f"no vCenter is configured under the name {label!r}")
             credentials = source()
         secret = sha256(credentials.password.encode()).hexdigest()
-        key = (credentials.endpoint.url, credentials.user, secret)
+        key = (credentials.endpoint, credentials.user, secret)
         with self._lock:
             if key not in self._sessions:
                 self._sessions[key] = Session(credentials.endpoint, credentials.user, credentials.password)
