@@ -471,3 +471,13 @@ def test_no_error_of_a_delete_escapes_unmapped(vcenter: SimulatedVCenter) -> Non
             create(ctx)
             with pytest.raises(CallError):
                 delete(ctx)
+
+
+@pytest.mark.parametrize(
+    "told",
+    ['[{"vmdkPath": 7}]', '[{"vmdkPath": "[ds] d.vmdk", "bogus": {}}]', "[" * 30_000, '{"vmdkPath": "d"}'],
+)
+def test_whatever_a_caller_tells_of_detached_disks_is_no_error(told: str) -> None:
+    assert all(
+        set(one) <= {"vmdkPath", "uuid", "fcdId"} and one["vmdkPath"] for one in destroy.detached(told)
+    )

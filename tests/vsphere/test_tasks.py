@@ -3,15 +3,17 @@
 import gc
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from support.gateway import end_other_sessions, machine, opened
 from support.proxy import Proxy
 from vsphere_events.code import Code
+from vsphere_events.error import CallError
 from vsphere_functions.local.vcenter import SimulatedVCenter
 from vsphere_functions.vsphere import tasks
 from vsphere_functions.vsphere.faults import fault_of
@@ -99,6 +101,21 @@ def test_a_task_that_fails_gives_the_code_of_its_step_and_the_fault(
         info = ended(session.watch(session.call(off[0], "PowerOnVM_Task"), step))
         assert info.error is not None
         assert info.error.code is code
+
+
+def test_a_task_whose_read_is_refused_holds_up_no_other() -> None:
+    """A caller can name any object as the task of an earlier call."""
+
+    def read(refs: Iterable[Ref], _paths: object) -> dict[Ref, dict[str, Any]]:
+        if Ref("Task", "odd") in refs:
+            raise CallError(Code.INTERNAL, "vCenter does not understand the call")
+        return {ref: {"info.state": "success"} for ref in refs}
+
+    watcher = tasks.TaskWatcher(read)
+    watched = [watcher.watch(Ref("Task", name), None) for name in ("odd", "good")]
+    odd, good = (ended(one) for one in watched)
+    watcher.close()
+    assert (odd.vanished, good.state, good.vanished) == (True, "success", False)
 
 
 def test_power_on_twice_at_once_ends_with_the_state_that_is(session: Session, off: list[Ref]) -> None:

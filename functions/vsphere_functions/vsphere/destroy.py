@@ -21,13 +21,14 @@ def detached(told: str | None) -> list[dict[str, str]]:
     """Read a list of detached disks; whatever is no such list is empty."""
     try:
         found = json.loads(told or "[]")
-    except ValueError:
+    except (ValueError, RecursionError):
         return []
-    return (
-        [one for one in found if isinstance(one, dict) and one.get("vmdkPath")]
-        if isinstance(found, list)
-        else []
-    )
+    disks = [_read(one) for one in found if isinstance(one, dict)] if isinstance(found, list) else []
+    return [one for one in disks if one.get("vmdkPath")]
+
+
+def _read(told: dict[str, object]) -> dict[str, str]:
+    return {name: value for name, value in told.items() if name in _TOLD and isinstance(value, str)}
 
 
 def detach(vcenter: VCenter, machine: Machine, state: State) -> Steps[State]:
@@ -57,6 +58,9 @@ def detach(vcenter: VCenter, machine: Machine, state: State) -> Steps[State]:
 def _merged(before: list[dict[str, str]], now: list[dict[str, str]]) -> list[dict[str, str]]:
     paths = {one["vmdkPath"] for one in now}
     return [*(one for one in before if one["vmdkPath"] not in paths), *now]
+
+
+_TOLD = frozenset({"vmdkPath", "uuid", "fcdId"})
 
 
 def _told(disk: Disk) -> dict[str, str]:

@@ -1,11 +1,14 @@
 """LastKnownState: what a later call may resume from, never what it has to believe."""
 
 import json
+import re
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from typing import Self
 
 VERSION = 1
+_OBJECT_ID = re.compile(r"[!-~]{1,255}")
+"""What can be the id of an object; a caller can write anything there, and all tasks are read together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +43,8 @@ class State:
         if not all(isinstance(value, str) for value in fields.values()) or "phase" not in fields:
             return None
         if (fields.get("vcenter"), fields.get("instance_uuid")) != (vcenter, instance_uuid):
+            return None
+        if not all(_OBJECT_ID.fullmatch(fields.get(name, "-")) for name in ("task", "vm")):
             return None
         return cls(**fields)
 

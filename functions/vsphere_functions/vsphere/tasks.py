@@ -19,6 +19,9 @@ SHORTEST, LONGEST = 0.1, 1.0
 IDLE = 5.0
 """Seconds that the thread waits for another task before it ends."""
 
+_ITS_OWN = frozenset({Code.PERMISSION_DENIED, Code.INTERNAL, Code.INVALID_ARGUMENT})
+"""Codes of a read that is refused because of what it reads, so that it will be refused again."""
+
 _Read = Callable[[Iterable[Ref], Mapping[str, Sequence[str]]], dict[Ref, dict[str, Any]]]
 
 
@@ -140,11 +143,11 @@ class TaskWatcher:
             return None
 
     def _look(self, due: list[Watched]) -> None:
-        """Read the tasks that are due, together; one by one when a permission is missing for some."""
+        """Read the tasks that are due, together; one by one when one of them is why they are refused."""
         try:
             rows = self._read({watched.task for watched in due}, {"Task": PATHS})
         except CallError as error:
-            if error.code is Code.PERMISSION_DENIED and len(due) > 1:
+            if error.code in _ITS_OWN and len(due) > 1:
                 for watched in due:
                     self._look([watched])
                 return
@@ -158,7 +161,7 @@ class TaskWatcher:
     def _postpone(self, due: list[Watched], error: CallError) -> None:
         """Look again later, unless this task may not be read at all."""
         for watched in due:
-            if error.code is Code.PERMISSION_DENIED:
+            if error.code in _ITS_OWN:
                 watched._end(TaskInfo("error", error=error, vanished=True))  # noqa: SLF001 - as above
                 self._pending.discard(watched)
             else:
