@@ -24,7 +24,8 @@ _ELECTION_SECONDS = 2.0  # while a stream elects its leader nobody answers for i
 async def store(connection: Connection, subject: str, event: CloudEvent, mode: Mode, until: float) -> None:
     """Publish until the stream confirms; without a message id, or a wanted resend would be swallowed.
 
-    FailedPrecondition when no stream takes it, Unavailable when none confirms, InvalidArgument when it is too big.
+    FailedPrecondition when no stream takes it, Unavailable when none confirms, PermissionDenied when the server
+    forbids it, InvalidArgument when it is too big.
     """
     headers, body = to_nats(event, mode)
     _check_size(headers, body, connection.max_payload)
@@ -38,6 +39,8 @@ async def store(connection: Connection, subject: str, event: CloudEvent, mode: M
                 raise _nobody(subject) from None
             await asyncio.sleep(0.2)
         except NatsTimeoutError:
+            if subject in str(connection.last_error):  # a violation is told beside, and there is no answer
+                raise CallError(Code.PERMISSION_DENIED, str(connection.last_error)) from None
             silent += connection.is_connected  # an outage says nothing about the stream
             if silent == _ACK_TRIES or clock() > until:
                 raise CallError(Code.UNAVAILABLE, f"NATS does not confirm a request on {subject}") from None

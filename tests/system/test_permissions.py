@@ -1,0 +1,102 @@
+"""The permissions of the guide for operators are enough, and none of them too many."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from nats.errors import TimeoutError as NatsTimeoutError
+
+from vsphere_events.client import Client, SyncClient
+from vsphere_events.code import Code
+from vsphere_events.error import CallError
+from vsphere_functions.local.examples import example
+from vsphere_functions.local.nats_server import NatsServer
+from vsphere_functions.local.stack import Stack
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+GUIDE = Path(__file__).parents[2] / "docs" / "guides" / "operators.md"
+USERS = ("setup", "worker", "producer")
+
+
+def configuration() -> str:
+    """The guide's block, with passwords."""
+    block: str
+    (block,) = re.findall(r"^```conf\n(.*?)^```$", GUIDE.read_text("utf-8"), re.MULTILINE | re.DOTALL)
+    return "".join(f"{user.upper()}_PASSWORD: {user}-secret\n" for user in USERS) + block
+
+
+@contextmanager
+def stack_with(permissions: str) -> Iterator[Stack]:
+    """The stack on a server with such permissions, set up by one user and worked on by another."""
+    stack = Stack(sections={"nats": {"user": "setup", "password": "setup-secret"}})
+    (stack.nats.home / "nats.conf").write_text(permissions)
+    with stack:
+        own = stack.config.read_text().replace("setup", "worker")
+        stack.config.write_text(own.replace("[nats]", '[nats]\ninbox_prefix = "_INBOX_worker"'))
+        stack.start_worker()
+        yield stack
+
+
+@pytest.fixture
+def producer() -> dict[str, Any]:
+    return {"user": "producer", "password": "producer-secret", "inbox_prefix": "_INBOX_producer"}
+
+
+def test_they_are_enough_for_machines(vcsim_binary: Path, producer: dict[str, Any]) -> None:
+    assert vcsim_binary.is_file()
+    with stack_with(configuration()) as stack, SyncClient(stack.nats.url, **producer) as client:
+        with client.send("create_machine", example("create_machine")) as pending:
+            assert next(iter(pending)).step == "clone"
+            made = pending.result()
+        assert client.list_all_machines(example("list_machines")).machine_list == {
+            str(made.provider_id): "worker-1"
+        }
+        assert client.get_machine_status(example("get_machine_status")).provider_id == made.provider_id
+        client.shut_down_machine(example("shut_down_machine"))
+        assert client.delete_machine(example("delete_machine")).provider_id == made.provider_id
+        assert "ermissions" not in stack.nats.log.replace("with permissions", "")
+
+
+def test_a_list_needs_the_direct_get_of_many(vcsim_binary: Path, producer: dict[str, Any]) -> None:
+    assert vcsim_binary.is_file()
+    less = configuration().replace('"$JS.API.DIRECT.GET.KV_vsphere_identities"\n', "\n")
+    with stack_with(less) as stack, SyncClient(stack.nats.url, **producer) as client:
+        with pytest.raises(CallError) as raised:
+            client.list_machines(example("list_machines"))
+        assert raised.value.code is Code.UNAVAILABLE
+
+
+def test_a_producer_reads_and_asks_no_more_than_its_own(producer: dict[str, Any]) -> None:
+    async def work(url: str) -> None:
+        async with Client.connected(url, **producer) as client:
+            for subject in (
+                "$JS.API.STREAM.MSG.GET.VSPHERE_RESULTS",
+                "$JS.API.DIRECT.GET.VSPHERE_RESULTS.vsphere.result.blue.list_machines.x",
+                "vsphere.result.default.list_machines.x",
+            ):
+                with pytest.raises(NatsTimeoutError):
+                    await client.connection.request(subject, timeout=0.2)
+                assert subject.lower() in str(client.connection.last_error)
+
+    with NatsServer(config=configuration()) as server:
+        asyncio.run(work(server.url))
+
+
+def test_a_producer_that_may_not_publish_is_told_so(
+    producer: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("vsphere_events.client.storing._ACK_SECONDS", 0.3)
+    with (
+        NatsServer(config=configuration()) as server,
+        SyncClient(server.url, vcenter="blue", **producer) as client,
+        pytest.raises(CallError, match="ermissions") as raised,
+    ):
+        client.list_machines(example("list_machines"))
+    assert raised.value.code is Code.PERMISSION_DENIED
