@@ -20,6 +20,8 @@ from pydantic_core import InitErrorDetails, PydanticCustomError
 from vsphere_events.code import Code
 from vsphere_events.error import CallError, Detail
 
+MOST = 1000
+"""Violations that are told one by one."""
 UNIMPLEMENTED = "unimplemented"
 """The type of a pydantic error that says a field is known but not built yet."""
 
@@ -77,7 +79,7 @@ class Model(BaseModel):
         try:
             made = handler(data)
         except ValidationError as error:
-            found += [_again(one) for one in error.errors(include_url=False, include_input=False)]
+            found += _found(error)
         if isinstance(data, Mapping):
             given = {name: data.get(wire_name(name), data.get(name)) for name in cls.model_fields}
             found += [_violation((wire_name(name),), reason) for name, reason in cls.across(given)]
@@ -137,6 +139,13 @@ def problems(details: tuple[Detail, ...]) -> CallError:
 def _path(loc: tuple[int | str, ...]) -> str | None:
     # pydantic marks a refused key of an object; the key itself stands before the mark.
     return ".".join(str(part) for part in loc if part != "[key]")[:200] or None
+
+
+def _found(error: ValidationError) -> list[InitErrorDetails]:
+    """Take over what was found, or only how much it is: a megabyte of mistakes must not keep the process busy."""
+    if error.error_count() > MOST:
+        return [_violation((), f"has more than {MOST} problems")]
+    return [_again(one) for one in error.errors(include_url=False, include_input=False)]
 
 
 def _again(one: Any) -> InitErrorDetails:

@@ -53,6 +53,18 @@ def test_an_unknown_field_is_refused_by_name_and_python_spellings_are_unknown(na
     assert fields[-2:] == ["bogus", "secret_ref"]
 
 
+@pytest.mark.parametrize(
+    "data",
+    [
+        {"machineName": "w", "providerSpec": {"tags": {f" {number}": 1 for number in range(60_000)}}},
+        {"machineName": "w", "providerSpec": {"tags": OWNED["tags"], "sshKeys": [1] * 300_000}},
+        dict.fromkeys(map(str, range(60_000))),
+    ],
+)
+def test_a_megabyte_of_mistakes_is_told_in_few_words(data: object) -> None:
+    assert len(_refusal(GetMachineStatusRequest, data).details) < 5
+
+
 @pytest.mark.parametrize("name", [name for name, data in MINIMAL.items() if data])
 def test_every_missing_field_is_named_at_once(name: str) -> None:
     error = _refusal(FUNCTIONS[name].request, {})
