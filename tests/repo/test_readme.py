@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from support.commands import BASE, up
+from vsphere_events.subjects import request_token
 from vsphere_functions.local.tools import ensure, put
 from vsphere_functions.runtime.settings import load
 
@@ -96,15 +97,28 @@ def test_the_settings_of_the_readme_are_settings(tmp_path: Path) -> None:
     assert settings.vcenters["default"].secret == "vc-main"
 
 
-def test_the_python_of_the_guide_creates_and_deletes(
+def test_the_python_of_the_guide_does_what_it_says(
     checkout: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (block,) = blocks(PRODUCERS, "python")
     names: dict[str, Any] = {}
-    exec(compile(block, "producers.md", "exec"), names)
+    for block in blocks(PRODUCERS, "python"):
+        exec(compile(block, "producers.md", "exec"), names)
     url = re.search(r"^NATS_URL=(.*)$", (checkout / "build" / "env").read_text(), re.MULTILINE)
     assert url is not None
+    names["script"](url[1])
+    said = capsys.readouterr().out
+    assert said.startswith("worker-7 stands\n")
+    assert "the machine is poweredOff\n" in said
+    assert said.endswith("\nStopped\n")
     asyncio.run(names["main"](url[1]))
     said = capsys.readouterr().out
-    assert said.startswith("vsphere://")
     assert "destroy the machine is gone" in said
+    assert said.splitlines()[-1].startswith("NotFound there is no machine worker-7")
+
+
+def test_the_shell_of_the_guide_names_a_token() -> None:
+    (script,) = re.findall(r"`(printf .+)`", PRODUCERS)
+    said = subprocess.run(
+        ["bash", "-c", script], env={**BASE, "ID": "req 1/ü"}, capture_output=True, text=True, check=True
+    ).stdout
+    assert said.strip() == request_token("req 1/ü")
