@@ -13,7 +13,7 @@ from vsphere_functions.hosts.kv import KvStore
 from vsphere_functions.hosts.nats_calls import Calls
 from vsphere_functions.local.nats_server import NatsServer
 from vsphere_functions.runtime.operations import Record, State
-from vsphere_functions.runtime.store import Bucket, MemoryStore, Store, StoreError
+from vsphere_functions.runtime.store import Bucket, Entry, MemoryStore, Store, StoreError
 from vsphere_functions.runtime.unfinished import Making
 
 
@@ -85,8 +85,8 @@ def test_a_note_left_behind_says_nothing_once_its_operation_has_ended(
 class Away(MemoryStore):
     """A store that does not answer."""
 
-    async def under(self, bucket: Bucket, prefix: str) -> list[bytes]:
-        raise StoreError(f"no answer about {bucket} {prefix}")
+    async def under(self, bucket: Bucket, *prefixes: str) -> dict[str, Entry]:
+        raise StoreError(f"no answer about {bucket} {prefixes}")
 
 
 def test_records_out_of_reach_prove_nothing() -> None:

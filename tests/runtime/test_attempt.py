@@ -6,14 +6,13 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from support.functions import UUID, World, address, desk, request
+from support.functions import UUID, World, address, desk, performed, request
 from vsphere_events.cloud_event import CloudEvent
 from vsphere_events.code import Code
 from vsphere_events.error import CallError
-from vsphere_functions.runtime.attempt import perform
 from vsphere_functions.runtime.operations import Foreign, Record
 from vsphere_functions.runtime.perform import Again, Delivery, Desk, Ending, Finished
-from vsphere_functions.runtime.store import Bucket, MemoryStore
+from vsphere_functions.runtime.store import Bucket, Entry, MemoryStore
 from vsphere_functions.steps import Step
 
 
@@ -28,7 +27,7 @@ async def record_of(one: Desk, event: CloudEvent) -> Record:
 
 
 def make(one: Desk, event: CloudEvent, function: str = "create_machine", **delivery: Any) -> Ending:
-    return asyncio.run(perform(one, address(event, function), Delivery(**delivery), ignore))
+    return asyncio.run(performed(one, address(event, function), Delivery(**delivery)))
 
 
 def error_of(ending: Ending) -> dict[str, Any]:
@@ -65,7 +64,7 @@ def test_a_passing_failure_is_tried_again_with_the_recorded_state_and_then_given
     said: list[CloudEvent] = []
     with desk(world, attempts=3) as one:
         event = request()
-        endings = [asyncio.run(perform(one, address(event), Delivery(), said.append)) for _ in range(3)]
+        endings = [asyncio.run(performed(one, address(event), Delivery(), said.append)) for _ in range(3)]
     assert [type(ending) for ending in endings] == [Again, Again, Finished]
     assert error_of(endings[2])["code"] == "Unavailable"
     assert isinstance(endings[2], Finished)
@@ -132,7 +131,7 @@ def test_steps_of_what_only_reads_are_bound_by_the_budget_too() -> None:
 
 
 def test_no_store_is_asked_for_an_identity_more_often_than_needed() -> None:
-    """For a new machine: claim, lease, identity, and the note that it is being made; no read before it is made."""
+    """For a new machine: claim, lease, a look at the slots, identity, and the note that it is being made."""
     asked: list[str] = []
 
     class Counting(MemoryStore):
@@ -144,10 +143,16 @@ def test_no_store_is_asked_for_an_identity_more_often_than_needed() -> None:
             asked.append(f"get {bucket}")
             return await super().get(bucket, key)
 
+        async def under(self, bucket: Bucket, *prefixes: str) -> dict[str, Entry]:
+            asked.append(f"under {bucket}")
+            return await super().under(bucket, *prefixes)
+
     with desk(World(), store=Counting()) as one:
         make(one, request(), sequence=5)
         places = [Bucket.OPERATIONS, Bucket.LEASES, Bucket.IDENTITIES, Bucket.IDENTITIES]
-        assert sorted(asked[:4]) == sorted(f"create {bucket}" for bucket in places)
+        assert sorted(asked[:5]) == sorted(
+            [f"under {Bucket.LEASES}", *(f"create {bucket}" for bucket in places)]
+        )
         make(one, request("delete_machine"), "delete_machine", sequence=6)
         ending = make(one, request(), sequence=4)
     assert error_of(ending)["code"] == "Canceled"

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from support.functions import World, address, desk, request
+from support.functions import World, address, desk, performed, request
 from vsphere_events.cloud_event import CloudEvent
 from vsphere_events.code import Code
 from vsphere_events.error import CallError
@@ -31,7 +31,7 @@ async def record_of(one: Desk, event: CloudEvent) -> Record:
 
 
 def make(one: Desk, event: CloudEvent, function: str = "create_machine", **delivery: Any) -> Ending:
-    return asyncio.run(perform(one, address(event, function), Delivery(**delivery), ignore))
+    return asyncio.run(performed(one, address(event, function), Delivery(**delivery)))
 
 
 def error_of(ending: Ending) -> dict[str, Any]:

@@ -1,5 +1,6 @@
 """Small functions with effects that a test can see, in place of the real ones; and requests for them."""
 
+import asyncio
 import itertools
 import threading
 from collections.abc import Callable, Iterator
@@ -22,8 +23,9 @@ from vsphere_events.machine import (
 from vsphere_events.subjects import Kind, event_type
 from vsphere_functions.context import Context
 from vsphere_functions.runtime import dispatch
+from vsphere_functions.runtime.attempt import perform
 from vsphere_functions.runtime.connections import sessions_of
-from vsphere_functions.runtime.perform import Desk
+from vsphere_functions.runtime.perform import Delivery, Desk, Ending, Tell
 from vsphere_functions.runtime.settings import Limits, Settings, VCenter
 from vsphere_functions.runtime.store import MemoryStore, Store
 from vsphere_functions.steps import Step, Steps
@@ -133,3 +135,13 @@ def desk(world: World, *, store: Store | None = None, lease: float = 2, **limits
             pool=pool,
             lease=lease,
         )
+
+
+async def performed(
+    one: Desk, where: dispatch.Address, delivery: Delivery, tell: Tell = lambda _: None
+) -> Ending:
+    """Perform a request, and wait for what goes on beside it: its leases are let go of."""
+    try:
+        return await perform(one, where, delivery, tell)
+    finally:
+        await asyncio.gather(*one.background)

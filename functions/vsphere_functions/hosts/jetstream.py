@@ -160,15 +160,16 @@ class Worker:
         room = Room(self._settings.worker.slots, pause=max(2.0, len(durables) / 4))
         self._pulls = [Pull(client, calls, durable, inbox.handle, room) for durable in durables]
         beating = asyncio.create_task(inbox.beat(self._nats.heartbeat))
+        telling = asyncio.create_task(inbox.queues.tell())
         pulling = [asyncio.create_task(pull.run()) for pull in self._pulls]
         ended = asyncio.create_task(self._ended.wait())
-        await asyncio.wait({ended, beating, *pulling}, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait({ended, beating, telling, *pulling}, return_when=asyncio.FIRST_COMPLETED)
         desk.stopping.set()
         for task in pulling:
             task.cancel()
         await self._wind_down(desk)
-        beating.cancel()
-        ended.cancel()
+        for other in (beating, telling, ended):
+            other.cancel()
 
     async def _wind_down(self, desk: Desk) -> None:
         """Take no more, and let what runs come to its end or to its next step."""

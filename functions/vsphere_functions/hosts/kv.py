@@ -37,14 +37,18 @@ class KvStore:
         return Entry(message.data, _sequence(message))
 
     async def update(self, bucket: Bucket, key: str, value: bytes, revision: int) -> int | None:
-        """Write over `revision`."""
+        """Write over `revision`, 0 for a key that is not there."""
         return await self._put(bucket, key, value, revision)
 
-    async def under(self, bucket: Bucket, prefix: str) -> list[bytes]:
-        """Read the values of all keys below a prefix in one request (a multi-message direct get)."""
-        wanted = json.dumps({"multi_last": [f"$KV.{bucket}.{prefix}.*"]}).encode()
+    async def under(self, bucket: Bucket, *prefixes: str) -> dict[str, Entry]:
+        """Read all keys below prefixes in one request (a multi-message direct get)."""
+        place = f"$KV.{bucket}."
+        wanted = json.dumps({"multi_last": [f"{place}{prefix}.*" for prefix in prefixes]}).encode()
         messages = await self._calls.ask_for_all(f"$JS.API.DIRECT.GET.KV_{bucket}", wanted)
-        return [one.data for one in messages if (one.headers or {}).get(_OPERATION) not in _GONE]
+        return {
+            (one.headers or {})["Nats-Subject"].removeprefix(place): Entry(_value(one), _sequence(one))
+            for one in messages
+        }
 
     async def delete(self, bucket: Bucket, key: str, revision: int) -> bool:
         """Mark a key as deleted; the marker goes by itself, a key that stays deleted leaves nothing."""
@@ -71,6 +75,10 @@ class KvStore:
             answer_of(message)
             raise StoreError(f"bucket {bucket} answers {status}")
         return message
+
+
+def _value(message: Msg) -> bytes:
+    return b"" if (message.headers or {}).get(_OPERATION) in _GONE else message.data
 
 
 def _sequence(message: Msg) -> int:

@@ -9,6 +9,7 @@ from nats.aio.client import Client
 
 from vsphere_events.functions import FUNCTIONS
 from vsphere_events.subjects import dead_subject, progress_subject, request_subject, result_subject
+from vsphere_functions.hosts.kv import KvStore
 from vsphere_functions.hosts.nats_calls import WRONG_STREAM, Calls, NoStreamError, RefusedError, answer_of
 from vsphere_functions.hosts.nats_names import DEAD, REQUESTS, RESULTS, consumer_name
 from vsphere_functions.runtime.settings import Nats, Settings
@@ -45,6 +46,7 @@ def _questions(calls: Calls, labels: tuple[str, ...], nats: Nats) -> Iterator[tu
     for bucket in Bucket:
         yield f"bucket {bucket}", _stream(calls, f"$KV.{bucket}.{_TOKEN}")
         yield f"bucket {bucket}", _readable(calls, bucket)
+    yield f"bucket {Bucket.LEASES}", _countable(calls)
 
 
 def _summary(part: str, found: list[str]) -> str:
@@ -83,4 +85,13 @@ async def _readable(calls: Calls, bucket: Bucket) -> str | None:
         return "is missing; run setup"
     except StoreError as error:
         return str(error)
+    return None
+
+
+async def _countable(calls: Calls) -> str | None:
+    """Read many keys at once, as a look at the slots does; the server has that since 2.11, under another subject."""
+    try:
+        await KvStore(calls).under(Bucket.LEASES, _TOKEN)
+    except StoreError as error:
+        return f"{error}; run setup"
     return None

@@ -3,23 +3,22 @@
 import asyncio
 import json
 import random
-import time
 from collections import Counter
 from functools import cache
 
 from nats.aio.client import Client
 from nats.aio.msg import Msg
-from nats.errors import Error as NatsError
 
 from vsphere_events.cloud_event import CloudEvent
 from vsphere_events.code import Code
 from vsphere_events.envelope import Batch, Mode, Received, from_nats, to_nats
 from vsphere_events.error import CallError
 from vsphere_events.functions import FUNCTIONS
-from vsphere_events.subjects import Subject, parse_event_type, queue_subject, request_subject
+from vsphere_events.subjects import Subject, parse_event_type, request_subject
 from vsphere_functions.hosts.nats_calls import Calls, NoStreamError, size_of
 from vsphere_functions.hosts.nats_names import ROOM_FOR_DEAD_LETTER_HEADERS
 from vsphere_functions.hosts.nats_outbox import Outbox
+from vsphere_functions.hosts.nats_queue import Queues
 from vsphere_functions.runtime import telemetry
 from vsphere_functions.runtime.attempt import perform
 from vsphere_functions.runtime.dispatch import Address
@@ -44,7 +43,7 @@ class Inbox:
         self._desk = desk
         self._outbox = outbox
         self._alive: set[str] = set()
-        self._told: dict[Subject, float] = {}
+        self.queues = Queues(client, calls)
         self._broken: Counter[int] = Counter()
         self.problem: str | None = None
 
@@ -62,8 +61,10 @@ class Inbox:
             await self._settle(message, b"-NAK")
             return
         self._alive.add(message.reply)
+        subject = _parsed(message.subject)
+        self.queues.came(subject, message.metadata.sequence.stream)
         try:
-            await self._received(message)
+            await self._received(message, subject)
             self.problem = None
         except StoreError as error:
             self.problem = str(error)
@@ -74,10 +75,9 @@ class Inbox:
             await self._given_up(message)
         finally:
             self._alive.discard(message.reply)
+            self.queues.went(subject)
 
-    async def _received(self, message: Msg) -> None:
-        subject = _parsed(message.subject)
-        await self._tell_queue(message, subject)
+    async def _received(self, message: Msg, subject: Subject) -> None:
         try:
             received = from_nats(message.headers, message.data)
             _check_length(received)
@@ -122,10 +122,13 @@ class Inbox:
                 await self._finish(message, address, mode, ending)
             case Foreign(reason):
                 await self._bury(message, _subject(address), Code.INVALID_ARGUMENT, reason)
-            case Again(delay, reason):
+            case Again(delay, begun=True):
                 telemetry.log().info(
                     "a request will be tried again", request=address.token, delay=round(delay, 1)
                 )
+                await self._later(message, delay)
+            case Again(delay):
+                self.queues.put_off(_subject(address), message.metadata.sequence.stream, delay)
                 await self._later(message, delay)
             case _:
                 telemetry.log().warning("another worker has taken over", request=address.token)
@@ -178,20 +181,6 @@ class Inbox:
     async def _later(self, message: Msg, delay: float) -> None:
         self._alive.discard(message.reply)  # a sign of life after the nak would call it off
         await self._settle(message, b"-NAK " + json.dumps({"delay": int(delay * 1e9)}).encode())
-
-    async def _tell_queue(self, message: Msg, subject: Subject) -> None:
-        """Say, once a second at most, how far the queue has come and how many wait."""
-        now = time.monotonic()
-        if now - self._told.get(subject, 0.0) < 1.0:
-            return
-        self._told[subject] = now
-        said = {"sequence": message.metadata.sequence.stream, "waiting": message.metadata.num_pending}
-        try:
-            await self._client.publish(
-                queue_subject(subject.vcenter, subject.function), json.dumps(said).encode()
-            )
-        except NatsError:
-            return
 
 
 @cache

@@ -3,10 +3,8 @@
 import asyncio
 import random
 import time
-import uuid
-from collections.abc import Awaitable
 from datetime import timedelta
-from typing import Any, TypeVar
+from typing import Any
 
 from vsphere_events import results
 from vsphere_events.code import Code
@@ -15,14 +13,13 @@ from vsphere_events.error import CallError
 from vsphere_events.model import Result
 from vsphere_events.outcome import Progress
 from vsphere_functions.runtime import telemetry
-from vsphere_functions.runtime.claims import CancelRequested, Held, Superseded
+from vsphere_functions.runtime.claims import CancelRequested, Superseded
 from vsphere_functions.runtime.delivery import Dead, Decision, Retry, Wait, decide
-from vsphere_functions.runtime.dispatch import Address, Call, refused_digest
+from vsphere_functions.runtime.dispatch import Address, Call
 from vsphere_functions.runtime.drive import Interrupted
-from vsphere_functions.runtime.leases import Lease
+from vsphere_functions.runtime.entrance import Entrance, together
 from vsphere_functions.runtime.operations import (
-    Admission,
-    Claim,
+    Begin,
     Foreign,
     GiveUp,
     Record,
@@ -50,9 +47,6 @@ from vsphere_functions.runtime.perform import (
 from vsphere_functions.runtime.store import Bucket, StoreError
 from vsphere_functions.steps import Step
 
-A = TypeVar("A")
-B = TypeVar("B")
-
 _SOON = 0.5  # seconds: two deliveries met at the record; the next look finds it settled
 _PATIENCE = 10  # leases: after that somebody else does the work again
 
@@ -79,35 +73,37 @@ class Attempt:
         self._tell = tell
         self._loop = asyncio.get_running_loop()
         self._prepared, self._misaddressed = prepare(address, desk.settings)
-        digest, keys = _claimed(address, self._prepared)
-        name = f"{desk.name} {uuid.uuid4().hex[:12]}"
-        claim = Claim(address.event.source, address.event.id, digest, delivery.sequence, name)
-        self._held = Held(desk.store, address.key, claim)
-        self._lease = Lease(desk.store, keys, name, desk.lease)
+        self._entrance = Entrance(desk, address, delivery, self._prepared)
+        self._held, self._lease = self._entrance.held, self._entrance.lease
+        self._keeps_slots = False
         self._deadline = time.monotonic() + self._limits.budget_seconds
 
     async def make(self) -> Ending:
-        """Claim and lease at once; the lease is let go whatever happens."""
+        """Come in and work; what is held is let go whatever happens."""
         try:
-            admission, taken = await _both(self._held.admit(self._limits.attempts), self._lease.take())
-            return await self._admitted(admission, taken=taken)
+            if self._refusal() is None and await self._entrance.in_line():
+                return self._entrance.wait()
+            admission, leased = await self._entrance.enter()
+            if isinstance(admission, Foreign):
+                return admission
+            if isinstance(admission, Replay):
+                return _replayed(admission.record)
+            return await self._admitted(admission) if leased else await self._busy()
         except Superseded:
             return Lost() if self._held.ours else Again(_SOON, "another delivery of it was faster")
         finally:
-            self._desk.aside(self._lease.release())
+            self._desk.aside(self._entrance.let_go(keeps_slots=self._keeps_slots))
 
-    async def _admitted(self, admission: Admission, *, taken: bool) -> Ending:
-        if isinstance(admission, Foreign):
-            return admission
-        if isinstance(admission, Replay):
-            return _replayed(admission.record)
-        if not taken:
-            return await self._busy()
+    async def _admitted(self, admission: Begin | GiveUp) -> Ending:
+        before = self._held.record
         await self._held.write(admission.record)
         if isinstance(admission, GiveUp):
             return await self._end(admission.error, dead=admission.dead)
         if refusal := self._refusal():
             return await self._end(refusal, dead=self._misaddressed)
+        if not await self._entrance.seated(before):
+            await self._write(uncounted(self._held.record))
+            return self._entrance.wait()
         keeping = asyncio.create_task(self._lease.keep())
         try:
             return await self._conclude(await self._work())
@@ -124,15 +120,18 @@ class Attempt:
         """Run the function, unless a later request for the same thing has been faster."""
         assert isinstance(self._prepared, Call)
         try:
-            await self._take_turn(self._prepared)
-            if makes := self._prepared.makes:
-                await self._desk.making(self._prepared).begun(*makes, self._address.key)
+            await together(self._take_turn(self._prepared), self._note(self._prepared))
             request = _resumed(self._prepared.request, self._held.record)
             return await self._desk.run(self._prepared, request, self._took, self._lease)
         except CallError as error:
             return error
         except Interrupted:
             return Wait.SHUTDOWN
+
+    async def _note(self, call: Call) -> None:
+        """Note that a machine is being made; if its turn is over, the record says that it is not."""
+        if makes := call.makes:
+            await self._desk.making(call).begun(*makes, self._address.key)
 
     async def _take_turn(self, call: Call) -> None:
         """Check the request's place among those for the same thing, and remember it."""
@@ -185,7 +184,7 @@ class Attempt:
         if refusal := self._refusal():
             return await self._end(refusal, dead=False)
         if isinstance(decision, Retry):
-            return Again(decision.delay, Wait.BUSY.value)
+            return Again(decision.delay, Wait.BUSY.value, begun=False)
         return await self._end(CallError(Code.ABORTED, Wait.BUSY.value), dead=True)
 
     async def _conclude(self, outcome: Result | CallError | Wait) -> Ending:
@@ -200,8 +199,10 @@ class Attempt:
         record = self._held.record
         record = record.changed(claim="") if decision.counts else uncounted(record)
         if not isinstance(outcome, CallError):
+            self._keeps_slots = self._goes_on()
             await self._write(record)
             return Again(decision.delay, Wait.SHUTDOWN.value)
+        self._keeps_slots = self._goes_on() and outcome.code is not Code.RESOURCE_EXHAUSTED
         await self._write(stepped(record, outcome.last_known_state))
         said = Progress(
             step="retry",
@@ -213,6 +214,10 @@ class Attempt:
         )
         self._report(said, self._held.record.steps)
         return Again(decision.delay, f"{outcome.code}: {outcome.message}")
+
+    def _goes_on(self) -> bool:
+        """Tell whether what this try began may go on without it: a clone, which counts until the next try."""
+        return self._delivery.sequence is not None and self._held.record.last_known_state is not None
 
     async def _end(self, outcome: Result | CallError, *, dead: bool) -> Ending:
         """Make it final: the record first, whoever is killed after that replays it."""
@@ -260,13 +265,6 @@ class Attempt:
         )
 
 
-def _claimed(address: Address, prepared: Call | CallError) -> tuple[str, tuple[str, ...]]:
-    """Say what a record keeps to know the request again, and what it works on."""
-    if isinstance(prepared, CallError):
-        return refused_digest(address, prepared), ()
-    return prepared.digest, prepared.identities
-
-
 def _resumed(request: Any, record: Record) -> Any:
     """Give the request what an earlier try has recorded, which is newer than what its caller knows."""
     if record.last_known_state is None or "last_known_state" not in type(request).model_fields:
@@ -289,13 +287,3 @@ def _letter(record: Record) -> DeadLetter | None:
     if record.state is not State.DEAD:
         return None
     return DeadLetter(record.code or Code.UNKNOWN, record.reason or "", record.attempts, record.generation)
-
-
-async def _both(one: Awaitable[A], other: Awaitable[B]) -> tuple[A, B]:
-    """Await both to their ends, so that none goes on unseen when the other fails."""
-    first, second = await asyncio.gather(one, other, return_exceptions=True)
-    if isinstance(first, BaseException):
-        raise first
-    if isinstance(second, BaseException):
-        raise second
-    return first, second

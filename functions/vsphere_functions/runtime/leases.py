@@ -2,7 +2,8 @@
 
 import asyncio
 import time
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
+from contextlib import suppress
 
 from vsphere_events.code import Code
 from vsphere_events.error import CallError
@@ -25,7 +26,7 @@ class Lease:
     def __init__(self, store: Store, keys: Iterable[str], holder: str, seconds: float) -> None:
         self._store = store
         self._keys = sorted(set(keys))
-        self._holder = holder.encode()
+        self.holder = holder.encode()
         self._seconds = seconds
         self._held: dict[str, int] = {}
         self._fresh_until = 0.0
@@ -37,7 +38,7 @@ class Lease:
         """Take every key in order; on the first that another holds, let go of all."""
         begun = _now()
         for key in self._keys:
-            revision = await self._store.create(Bucket.LEASES, key, self._holder)
+            revision = await self._store.create(Bucket.LEASES, key, self.holder)
             if revision is None:
                 await self.release()
                 return False
@@ -51,15 +52,23 @@ class Lease:
             await asyncio.sleep(self._seconds / 3)
             await self._renew()
 
-    async def release(self) -> None:
-        """Let go of what is held; what cannot be reached runs out by itself."""
+    def add(self, held: Mapping[str, int]) -> None:
+        """Hold more keys, which are taken already: they are renewed, lost and released with the others."""
+        self._held.update(held)
+
+    async def release(self, leaving: Collection[str] = ()) -> None:
+        """Let go of what is held; what is left, or cannot be reached, runs out by itself."""
         self._fresh_until = 0.0
         held, self._held = self._held, {}
-        for key, revision in held.items():
-            try:
-                await self._store.delete(Bucket.LEASES, key, revision)
-            except StoreError:
-                return
+        await asyncio.gather(*(self._release(*one) for one in held.items() if one[0] not in leaving))
+
+    async def _release(self, key: str, revision: int) -> None:
+        with suppress(StoreError):
+            if not await self._store.delete(Bucket.LEASES, key, revision):
+                # A renewal that was cut short may have arrived.
+                entry = await self._store.get(Bucket.LEASES, key)
+                if entry is not None and entry.value == self.holder:
+                    await self._store.delete(Bucket.LEASES, key, entry.revision)
 
     def check(self) -> None:
         """Refuse with Aborted unless the lease was renewed recently enough."""
@@ -74,22 +83,22 @@ class Lease:
     async def _renew(self) -> None:
         async with self._renewing:
             begun = _now()
-            try:
-                self._lost = self._lost or not all([await self._renew_key(key) for key in self._held])
-            except StoreError:
-                return  # the clock decides
-            if not self._lost:
-                self._renewed(begun)
+            renewals = (self._renew_key(*one) for one in self._held.items())
+            kept = await asyncio.gather(*renewals, return_exceptions=True)
+            self._lost = self._lost or False in kept
+            if not self._lost and all(one is True for one in kept):
+                self._renewed(begun)  # else a store that does not answer: the clock decides
 
-    async def _renew_key(self, key: str) -> bool:
-        revision = await self._store.update(Bucket.LEASES, key, self._holder, self._held[key])
+    async def _renew_key(self, key: str, held: int) -> bool:
+        revision = await self._store.update(Bucket.LEASES, key, self.holder, held)
         if revision is None:
             # An earlier renewal may have arrived though its answer did not.
             entry = await self._store.get(Bucket.LEASES, key)
-            if entry is None or entry.value != self._holder:
+            if entry is None or entry.value != self.holder:
                 return False
             revision = entry.revision
-        self._held[key] = revision
+        if key in self._held:
+            self._held[key] = revision
         return True
 
     def _renewed(self, begun: float) -> None:

@@ -15,14 +15,17 @@ from vsphere_events.cloud_event import CloudEvent
 from vsphere_events.code import Code
 from vsphere_events.error import CallError
 from vsphere_events.model import Result
+from vsphere_events.volume import anonymous_id
 from vsphere_functions.context import Context
 from vsphere_functions.runtime import telemetry
 from vsphere_functions.runtime.catalogue import Catalogue, implementation
 from vsphere_functions.runtime.dispatch import Address, Call, check_address, dispatch
 from vsphere_functions.runtime.drive import drive
+from vsphere_functions.runtime.gate import Gate
 from vsphere_functions.runtime.operations import Foreign
 from vsphere_functions.runtime.settings import Settings
 from vsphere_functions.runtime.store import Store
+from vsphere_functions.runtime.stores import stores_of
 from vsphere_functions.runtime.unfinished import Making
 from vsphere_functions.steps import Step
 from vsphere_functions.vsphere.fence import Fence, Unfenced
@@ -63,10 +66,11 @@ class Finished:
 
 @dataclass(frozen=True, slots=True)
 class Again:
-    """Not finished: deliver again after `delay` seconds."""
+    """Not finished: deliver again after `delay` seconds; `begun` is false for what only waits for its turn."""
 
     delay: float
     reason: str
+    begun: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,8 +87,8 @@ Prepared: TypeAlias = Call | CallError
 class Desk:
     """What a process holds once for all its requests.
 
-    `pool` runs the functions; `lease` is in seconds; `fits` says whether a result can be sent; `stopping` is set when
-    the process is to end: tries then check in at their next step.
+    `pool` runs the functions; `lease` is in seconds; `fits` says whether a result can be sent; `gate` knows who waits
+    for a slot; `stopping` is set when the process is to end: tries then check in at their next step.
     """
 
     name: str
@@ -96,6 +100,7 @@ class Desk:
     lease: float = 30
     fits: Callable[[CloudEvent], bool] = lambda _: True
     clock: Callable[[], datetime] = lambda: datetime.now(UTC)
+    gate: Gate = field(default_factory=Gate)
     stopping: threading.Event = field(default_factory=threading.Event)
     background: set[asyncio.Task[None]] = field(default_factory=set)
 
@@ -116,6 +121,8 @@ class Desk:
             user_data=call.user_data,
             fence=fence or Unfenced(),
             unfinished=self.making(call),
+            stores=stores_of(self.settings, call.address.label, call.host),
+            operation=anonymous_id(call.address.event.source, call.address.event.id),
             clock=self.clock,
         )
         function = implementation(self.catalogue, call.address.function.name)

@@ -39,13 +39,13 @@ class Store(Protocol):
         """Read a key, or None when it is not there."""
 
     async def update(self, bucket: Bucket, key: str, value: bytes, revision: int) -> int | None:
-        """Write over `revision`; the new revision, or None when the key has moved on."""
+        """Write over `revision`, 0 for a key that is not there; the new one, or None when the key has moved on."""
 
     async def delete(self, bucket: Bucket, key: str, revision: int) -> bool:
         """Remove a key that is at `revision`; False when it has moved on."""
 
-    async def under(self, bucket: Bucket, prefix: str) -> list[bytes]:
-        """Read the values of all keys `<prefix>.<one more token>`."""
+    async def under(self, bucket: Bucket, *prefixes: str) -> dict[str, Entry]:
+        """Read all keys `<prefix>.<one more token>` at once; one that was deleted may be there without a value."""
 
 
 class MemoryStore:
@@ -77,17 +77,17 @@ class MemoryStore:
         del self._entries[bucket, key]
         return True
 
-    async def under(self, bucket: Bucket, prefix: str) -> list[bytes]:
-        """Read the values below a prefix."""
-        return [
-            entry.value
+    async def under(self, bucket: Bucket, *prefixes: str) -> dict[str, Entry]:
+        """Read all keys below prefixes."""
+        return {
+            key: entry
             for (place, key), entry in self._entries.items()
-            if place is bucket and key.rpartition(".")[0] == prefix
-        ]
+            if place is bucket and key.rpartition(".")[0] in prefixes
+        }
 
     def _is_at(self, bucket: Bucket, key: str, revision: int) -> bool:
         entry = self._entries.get((bucket, key))
-        return entry is not None and entry.revision == revision
+        return (entry.revision if entry else 0) == revision
 
     def _write(self, bucket: Bucket, key: str, value: bytes) -> int:
         self._revision += 1

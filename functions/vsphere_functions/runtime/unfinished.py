@@ -32,7 +32,7 @@ class Making:
 
     async def _creating(self, owner: str) -> frozenset[str]:
         notes = await self._store.under(Bucket.IDENTITIES, self._prefix(owner))
-        told = [json.loads(note) for note in notes]
+        told = [json.loads(note.value) for note in notes.values() if note.value]
         open_ones = await asyncio.gather(*(self._open(one["operation"]) for one in told))
         return frozenset(one["machine"] for one, is_open in zip(told, open_ones, strict=True) if is_open)
 

@@ -1,0 +1,128 @@
+"""What a process knows of the caps and of who waits for them, so that it asks no more often than it helps."""
+
+import time
+from bisect import bisect_left, insort
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from vsphere_functions.runtime.dispatch import Call
+from vsphere_functions.runtime.settings import Limits
+from vsphere_functions.runtime.store import key_of
+
+_FIRST_LOOK = 1 / 8  # of limits.retry_seconds, and so long is a cap that was full taken to be full still
+_PATIENCE = 1 / 16  # of the time waited so far, up to limits.retry_seconds
+_EACH_AHEAD = 1 / 100  # of limits.retry_seconds, for each request that is older
+_LONGEST = 4  # limits.retry_seconds for those behind
+_GRACE = 1.0  # seconds: a request that has not come back by then has gone to another worker
+
+
+@dataclass(frozen=True, slots=True)
+class Cap:
+    """How many creates in flight may share a thing; `key` names the thing to all workers alike."""
+
+    key: str
+    slots: int
+
+
+def caps_of(call: Call, limits: Limits) -> tuple[Cap, ...]:
+    """Name what a create is counted under: its template, its datastore or storage pod, its vCenter."""
+    if call.makes is None:
+        return ()
+    spec = call.request.provider_spec
+    pod = spec.datastore_cluster
+    storage = ("pod", pod) if pod else ("datastore", spec.datastore)
+    where = (call.host, spec.datacenter or "")
+    return (
+        Cap(key_of(*where, "template", spec.template_vm), limits.creates_per_template),
+        Cap(key_of(*where, *storage), limits.creates_per_datastore),
+        Cap(key_of(call.host, "vcenter"), limits.creates_per_vcenter),
+    )
+
+
+def pause(limits: Limits, waited: float, ahead: int, jitter: float) -> float:
+    """Say when to look again: soon for the oldest, a little later the longer it has lasted and the more are ahead."""
+    unit = limits.retry_seconds
+    front = min(max(waited * _PATIENCE, unit * _FIRST_LOOK), unit)
+    return (front + min(ahead * unit * _EACH_AHEAD, unit * _LONGEST)) * (0.8 + 0.4 * jitter)
+
+
+class _Line:
+    """The requests that wait for one cap, by sequence, each with the time at which it must have come back."""
+
+    def __init__(self) -> None:
+        self.full_until = 0.0
+        self._back_by: dict[int, float] = {}
+        self._sequences: list[int] = []
+
+    def __bool__(self) -> bool:
+        return bool(self._sequences)
+
+    def join(self, sequence: int, back_by: float) -> None:
+        if sequence not in self._back_by:
+            insort(self._sequences, sequence)
+        self._back_by[sequence] = back_by
+
+    def leave(self, sequence: int) -> None:
+        if self._back_by.pop(sequence, None) is not None:
+            del self._sequences[bisect_left(self._sequences, sequence)]
+
+    def ahead(self, sequence: int, first: int, now: float) -> int:
+        """Count those before; of the `first` ones those have gone that did not come back in time."""
+        while gone := [one for one in self._sequences[:first] if self._back_by[one] < now]:
+            for one in gone:
+                self.leave(one)
+        return bisect_left(self._sequences, sequence)
+
+
+class Gate:
+    """The lines before the caps as this process has seen them; what others have seen it finds out by asking."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._lines: dict[str, _Line] = {}
+
+    def crowded(self, caps: Iterable[Cap]) -> bool:
+        """Tell whether somebody waits for one of the caps, or was just turned away."""
+        return any(cap.key in self._lines for cap in caps)
+
+    def closed(self, caps: Iterable[Cap], sequence: int | None) -> Cap | None:
+        """Name a cap that is known to be full, or for which as many older requests wait as it has slots."""
+        return next((cap for cap in caps if self._closed(cap, sequence)), None)
+
+    def _closed(self, cap: Cap, sequence: int | None) -> bool:
+        line = self._lines.get(cap.key)
+        if line is None:
+            return False
+        now = self._clock()
+        too_early = sequence is not None and line.ahead(sequence, cap.slots, now) >= cap.slots
+        return too_early or now < line.full_until
+
+    def found_full(self, cap: Cap, limits: Limits) -> None:
+        """Take a cap to be full for a moment."""
+        line = self._lines.setdefault(cap.key, _Line())
+        line.full_until = self._clock() + limits.retry_seconds * _FIRST_LOOK
+
+    def wait(self, cap: Cap, sequence: int, seconds: float) -> None:
+        """Put a request into line, from where it comes back after so many seconds."""
+        self._lines.setdefault(cap.key, _Line()).join(sequence, self._clock() + seconds + _GRACE)
+
+    def ahead(self, cap: Cap, sequence: int | None) -> int:
+        """Count the older requests that wait for a cap."""
+        line = self._lines.get(cap.key)
+        return 0 if line is None or sequence is None else line.ahead(sequence, cap.slots, self._clock())
+
+    def entered(self, caps: Iterable[Cap], sequence: int | None) -> None:
+        """Take a request out of line, whatever it has waited for."""
+        for cap in caps:
+            line = self._lines.get(cap.key)
+            if line is not None and sequence is not None:
+                line.leave(sequence)
+            if line is not None and not line and line.full_until <= self._clock():
+                del self._lines[cap.key]
+
+    def opened(self, caps: Iterable[Cap]) -> None:
+        """Note that slots have just come free here."""
+        for cap in caps:
+            if cap.key in self._lines:
+                self._lines[cap.key].full_until = 0.0
+        self.entered(caps, None)
