@@ -187,11 +187,11 @@ class VolumeRequest(Call):
 
 
 class CreateVolumeRequest(Call):
-    """Make a volume; without `id` an anonymous one."""
+    """Make a volume; without `id` an anonymous one, without `capacityKB` of the store's default size (1 GiB)."""
 
     id: VolumeID | None = None
     store: Store = "default"
-    capacity_kb: CapacityKB = 1048576
+    capacity_kb: CapacityKB | None = None
     info: Info = Field(default_factory=dict)
     disk_format: Literal["thin", "thick", "eagerZeroedThick"] = "thin"
     storage_policy: Name | None = None

@@ -4,11 +4,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Protocol
+from uuid import uuid4
 
 from vsphere_events.code import Code
 from vsphere_events.error import CallError
 from vsphere_functions.vsphere.fence import Fence, Unfenced
 from vsphere_functions.vsphere.sessions import Credentials, Sessions
+from vsphere_functions.vsphere.stores import Stores
 from vsphere_functions.vsphere.vcenter import VCenter
 
 
@@ -33,6 +35,7 @@ class Context:
 
     `label` names the configured vCenter; `credentials` are those the request names (secretRef, inline secrets),
     or None for the configured ones; `user_data` is the bootstrap data of the same secrets, inline ones first.
+    `stores` are those of the vCenter; `operation` is a UUID that all deliveries of the request have in common.
     """
 
     label: str
@@ -41,6 +44,8 @@ class Context:
     user_data: str | None = field(default=None, repr=False)
     fence: Fence = field(default_factory=Unfenced)
     unfinished: Unfinished = field(default_factory=NothingUnfinished)
+    stores: Stores = field(default_factory=Stores)
+    operation: str = field(default_factory=lambda: str(uuid4()))
     clock: Callable[[], datetime] = lambda: datetime.now(UTC)
 
     def refuse_unfinished(self, owner: str, machine: str | None) -> None:

@@ -12,7 +12,11 @@ from vsphere_functions.machine.initialize_machine import initialize_machine
 from vsphere_functions.machine.list_machines import list_machines
 from vsphere_functions.machine.shut_down_machine import shut_down_machine
 from vsphere_functions.machine.validate_machine import validate_machine
+from vsphere_functions.volume.create_volume import create_volume
+from vsphere_functions.volume.destroy_volume import destroy_volume
+from vsphere_functions.volume.get_volume import get_volume
 from vsphere_functions.volume.get_volume_ids import get_volume_ids
+from vsphere_functions.volume.list_volumes import list_volumes
 
 Catalogue: TypeAlias = Mapping[str, Callable[[Any, Any], Any]]
 
@@ -25,6 +29,10 @@ CATALOGUE: Catalogue = {
     "initialize_machine": initialize_machine,
     "validate_machine": validate_machine,
     "get_volume_ids": get_volume_ids,
+    "create_volume": create_volume,
+    "get_volume": get_volume,
+    "destroy_volume": destroy_volume,
+    "list_volumes": list_volumes,
 }
 
 

@@ -21,6 +21,7 @@ from pydantic import (
 )
 
 from vsphere_events.subjects import is_vcenter
+from vsphere_functions.vsphere.files import DatastorePath
 
 PREFIX = "VSPHERE_FUNCTIONS_"
 FILE = "VSPHERE_FUNCTIONS_CONFIG"
@@ -43,6 +44,11 @@ def _listed(value: object) -> object:
 def _label(text: str) -> str:
     if not is_vcenter(text):
         raise ValueError("a vCenter's name is at most 63 lower-case letters, digits and dashes")
+    return text
+
+
+def _folder(text: str) -> str:
+    DatastorePath.parse(text)
     return text
 
 
@@ -149,10 +155,16 @@ class Store(Section):
 
     vcenter: Label = Field("default", description="name of a [vcenters.<name>] section")
     datacenter: str = Field(description="datacenter of the datastore")
-    path: str = Field(description="`[datastore] folder`")
+    path: Annotated[str, AfterValidator(_folder)] = Field(description="`[datastore] folder`")
     installation: Annotated[str, Field(pattern=r"^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$")] = Field(
         description="UUID of this installation, lower case; never changed afterwards"
     )
+    default_kb: Annotated[int, Field(ge=1024, multiple_of=1024)] = Field(
+        1048576, description="size in KiB of a volume whose request names none"
+    )
+    largest_kb: Count | None = Field(None, description="size in KiB of the largest volume")
+    total_kb: Count | None = Field(None, description="size in KiB of all volumes together")
+    volumes: Count | None = Field(None, description="number of volumes")
 
 
 class Limits(Section):

@@ -146,11 +146,13 @@ class Files:
 
     def move(self, path: DatastorePath, to: DatastorePath, state: State) -> Steps[None]:
         """Rename a file; AlreadyExists when the new name is taken: of two movers one wins."""
-        yield from self._move("fileManager", "MoveDatastoreFile_Task", path, to, state)
+        arguments = {"destinationName": str(to), "destinationDatacenter": self.datacenter}
+        yield from self._move("fileManager", "MoveDatastoreFile_Task", path, state, arguments)
 
     def move_disk(self, path: DatastorePath, to: DatastorePath, state: State) -> Steps[None]:
         """Rename a disk with its extents."""
-        yield from self._move("virtualDiskManager", "MoveVirtualDisk_Task", path, to, state)
+        arguments = {"destName": str(to), "destDatacenter": self.datacenter}
+        yield from self._move("virtualDiskManager", "MoveVirtualDisk_Task", path, state, arguments)
 
     def make_disk(self, path: DatastorePath, disk: Disk, state: State) -> Steps[None]:
         """Make a disk in a folder that is there."""
@@ -178,7 +180,7 @@ class Files:
             yield from self.delete(path, state)
 
     def _move(
-        self, manager: str, method: str, path: DatastorePath, to: DatastorePath, state: State
+        self, manager: str, method: str, path: DatastorePath, state: State, to: Mapping[str, Any]
     ) -> Steps[None]:
         yield from change(
             self.vcenter,
@@ -189,9 +191,8 @@ class Files:
             f"renaming {path}",
             sourceName=str(path),
             sourceDatacenter=self.datacenter,
-            destinationName=str(to),
-            destinationDatacenter=self.datacenter,
             force=False,
+            **to,
         )
 
     def _delete(self, step: str, manager: str, method: str, path: DatastorePath, state: State) -> Steps[bool]:

@@ -20,6 +20,11 @@ DISKS = (*WHERE, "config.template", "config.hardware.device", "layoutEx.file", "
 """Of a VM: also every disk that it refers to."""
 
 
+def see_all(vcenter: VCenter) -> None:
+    """Refuse to judge by what can be seen when that is not all: PermissionDenied unless the root folder can be."""
+    vcenter.read([vcenter.session.content["rootFolder"]], {"Folder": ["name"]})
+
+
 class _Passes(Passes[dict[Ref, Row]]):
     """The passes over everything that volumes are judged by."""
 
@@ -40,14 +45,9 @@ class InUse:
 
     @classmethod
     def look(cls, vcenter: VCenter, stores: Stores) -> Self:
-        """Read every VM and every snapshot, whoever's they are; PermissionDenied where not all can be seen."""
-        root = vcenter.session.content["rootFolder"]
-
-        def read() -> dict[Ref, Row]:
-            vcenter.read([root], {"Folder": ["name"]})
-            return vcenter.scan(everything(DISKS))
-
-        found = cls(around(vcenter, stores, vcenter.session.kept(_Passes).share(read)))
+        """Read every VM and every snapshot that can be seen, whoever's they are."""
+        rows = vcenter.session.kept(_Passes).share(lambda: vcenter.scan(everything(DISKS)))
+        found = cls(around(vcenter, stores, rows))
         vms = found.surroundings.vms
         for row in vms.values():
             found._add(row)

@@ -126,6 +126,10 @@ class Surroundings:
                 raise _misconfigured(config, f"it overlaps the folder of the VM {row.get('name', '')!r}")
         return store
 
+    def same_place(self, store: Store) -> list[Ref]:
+        """Return the store's datastore by every reference that it goes by: one in each datacenter that has it."""
+        return [ref for ref in self.atlas.of(("Datastore",)) if self._url(ref) == store.spot[0]]
+
     def spot_of_file(self, row: Row, path: str) -> Spot | None:
         """Return where a VM's file is; None when its path or datastore cannot be told."""
         try:

@@ -1,0 +1,229 @@
+"""The making of a volume: folder, claim, disk, and metadata last; each step looks before it acts."""
+
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from datetime import datetime
+from uuid import uuid4
+
+from vsphere_events.code import Code
+from vsphere_events.error import CallError
+from vsphere_functions.steps import Step, Steps
+from vsphere_functions.vsphere import claims_file, metadata
+from vsphere_functions.vsphere.claims_file import Claim
+from vsphere_functions.vsphere.faults import fault_name
+from vsphere_functions.vsphere.files import DatastorePath, Disk
+from vsphere_functions.vsphere.in_use import InUse
+from vsphere_functions.vsphere.metadata import Metadata, info_digest
+from vsphere_functions.vsphere.state import State
+from vsphere_functions.vsphere.stores import Store, Stores
+from vsphere_functions.vsphere.vcenter import VCenter
+from vsphere_functions.vsphere.volumes import Leaf, find_leaf, moved_to
+from vsphere_functions.vsphere.volumes_destroy import remove_disk, remove_files
+
+
+@dataclass(frozen=True, slots=True)
+class WantedVolume:
+    """What a create asks for; `operation` tells its request from others, `clock` says when a claim is old."""
+
+    id: str
+    disk: Disk
+    info: Mapping[str, str]
+    operation: str
+    clock: Callable[[], datetime]
+
+    def claim(self) -> Claim:
+        """Make this operation's claim."""
+        since = self.clock().isoformat(timespec="seconds")
+        return Claim(self.operation, self.disk.capacity_kb, info_digest(self.info), since)
+
+    def metadata(self, uuid: str) -> Metadata:
+        """Make what is written down once the disk stands."""
+        created = self.clock().isoformat(timespec="seconds")
+        return Metadata(self.disk.capacity_kb, dict(self.info), created, uuid, self.disk.format)
+
+
+@dataclass(frozen=True, slots=True)
+class Making:
+    """One create at work in one store."""
+
+    vcenter: VCenter
+    stores: Stores
+    store: Store
+    want: WantedVolume
+    state: State
+
+    def step(self, phase: str, message: str) -> Step:
+        """Say what has been done."""
+        return Step(phase, str(self.state.at(phase)), message)
+
+    def run(self) -> Steps[tuple[Leaf, Metadata]]:
+        """Make the volume, or finish what an earlier create has begun.
+
+        What this call has made is removed again when it fails, except when its time is up: then the next try goes on.
+        """
+        leaf = yield from self._enter()
+        told = self._standing(leaf)
+        if told is not None:
+            return leaf, told
+        claim, leaf = yield from self._claim(leaf)
+        try:
+            told = yield from self._build(leaf)
+        except CallError as error:
+            if error.code is not Code.DEADLINE_EXCEEDED:
+                self._undo(claim)
+            if fault_name(error) == "FileNotFound":
+                raise CallError(Code.ABORTED, f"the folder of volume {self.want.id!r} went away") from error
+            raise
+        with suppress(CallError):  # the volume is whole; a claim that is left behind says nothing any more
+            yield from self._tidy(leaf)
+        return leaf, told
+
+    def _enter(self) -> Steps[Leaf]:
+        """Make the volume's folder, and those above it when they are missing; look into one that is there."""
+        files, path = self.store.files, self.store.folder / self.want.id
+        for last in (False, True):
+            try:
+                files.make_folder(path)
+            except CallError as error:
+                fault = fault_name(error)
+                if fault == "FileAlreadyExists":
+                    break
+                if fault != "FileNotFound" or last:
+                    raise
+                files.make_folder(self.store.folder, parents=True)
+            else:
+                yield self.step("make_folder", f"made {path}")
+                return Leaf(self.store, self.want.id)
+        leaf = find_leaf(self.store, self.want.id)
+        if leaf is None:
+            raise CallError(Code.ABORTED, f"the folder of volume {self.want.id!r} has just gone away")
+        return leaf
+
+    def _standing(self, leaf: Leaf) -> Metadata | None:
+        """Return the metadata of a volume that is whole and as wanted; None when there is something left to do."""
+        name = self.want.id
+        if leaf.vic is not None and not leaf.has_metadata:
+            raise CallError(Code.ALREADY_EXISTS, f"volume {name!r} is one of VIC's; it was left alone")
+        if leaf.has_doomed:
+            raise CallError(
+                Code.FAILED_PRECONDITION, f"the destroy of volume {name!r} has begun; destroy it again first"
+            )
+        try:
+            told = leaf.metadata()
+        except ValueError as odd:
+            raise CallError(Code.FAILED_PRECONDITION, f"volume {name!r} cannot be used: {odd}") from None
+        if told is None:
+            return None
+        self._refuse_another(told)
+        if not leaf.has_disk:
+            moved = moved_to(leaf, told, InUse.look(self.vcenter, self.stores))
+            where = f"was moved to {moved}" if moved else "is not there; destroy removes what is left"
+            raise CallError(Code.FAILED_PRECONDITION, f"the disk of volume {name!r} {where}")
+        return told
+
+    def _refuse_another(self, told: Metadata) -> None:
+        wanted = self.want.claim()
+        if (told.capacity_kb, told.digest) != (wanted.capacity_kb, wanted.digest):
+            what = "info" if told.capacity_kb == wanted.capacity_kb else f"size, {told.capacity_kb} KiB"
+            raise CallError(
+                Code.ALREADY_EXISTS,
+                f"volume {self.want.id!r} stands already with another {what}; it was left alone",
+            )
+
+    def _claim(self, leaf: Leaf) -> Steps[tuple[Claim, Leaf]]:
+        """Take the claim; Aborted while another operation has it. A stale one is taken over."""
+        mine, before = self.want.claim(), leaf.claim()
+        if before is not None and before.holds_against(self.want.operation, self.want.clock()):
+            raise CallError(
+                Code.ABORTED, f"volume {self.want.id!r} is being made by another request since {before.since}"
+            )
+        if before.found if before else leaf.has_disk:
+            mine = mine.sparing_the_disk()
+        path = leaf.path / claims_file.FILE
+        if before is not None and before.operation == mine.operation:
+            leaf.store.files.write(path, mine.render())
+        else:
+            if leaf.has_claim:
+                yield from self._set_aside(leaf, before)
+            yield from self._place(path, mine.render())
+        yield self.step("claim", f"claimed {leaf.path}")
+        if leaf.has_disk and before is not None and not mine.found and not before.makes_the_same(mine):
+            yield from remove_disk(self.vcenter, self.stores, leaf, self.state)
+            leaf = replace(leaf, files={n: size for n, size in leaf.files.items() if not n.endswith(".vmdk")})
+        return mine, leaf
+
+    def _set_aside(self, leaf: Leaf, seen: Claim | None) -> Steps[None]:
+        """Take a stale claim away; it goes back when it is not the one that was seen."""
+        path, aside = leaf.path / claims_file.FILE, _temporary(leaf.path)
+        try:
+            yield from leaf.store.files.move(path, aside, self.state)
+        except CallError as error:
+            raise self._outrun(error) from error.__cause__
+        taken = leaf.store.files.read(aside)
+        if (Claim.parse(taken) if taken else None) != seen:
+            with suppress(CallError):
+                yield from leaf.store.files.move(aside, path, self.state)
+            raise self._outrun()
+        yield from leaf.store.files.delete(aside, self.state)
+
+    def _place(self, path: DatastorePath, body: bytes) -> Steps[None]:
+        """Put a file where none is yet: of two who do, one wins and the other is Aborted."""
+        temporary = _temporary(DatastorePath(path.datastore, path.parts[:-1]))
+        self.store.files.write(temporary, body)
+        try:
+            yield from self.store.files.move(temporary, path, self.state)
+        except CallError as error:
+            with suppress(CallError):
+                yield from self.store.files.delete(temporary, self.state)
+            raise self._outrun(error) from error.__cause__
+
+    def _outrun(self, error: CallError | None = None) -> CallError:
+        """Say that somebody else was faster; any other error stays what it is."""
+        if error is not None and fault_name(error) not in {"FileAlreadyExists", "FileNotFound"}:
+            return error
+        return CallError(Code.ABORTED, f"another request is making volume {self.want.id!r} at this moment")
+
+    def _build(self, leaf: Leaf) -> Steps[Metadata]:
+        """Make the disk and then the metadata, whose presence says that the volume is whole."""
+        files = self.store.files
+        if not leaf.has_disk:
+            try:
+                yield from files.make_disk(leaf.disk, self.want.disk, self.state)
+            except CallError as error:
+                if fault_name(error) != "FileAlreadyExists":
+                    raise
+            yield self.step("create_disk", f"made {leaf.disk}")
+        told = self.want.metadata(files.disk_uuid(leaf.disk))
+        yield from self._place(leaf.path / metadata.FILE, told.render())
+        yield self.step("metadata", f"volume {self.want.id} is whole")
+        return told
+
+    def _tidy(self, leaf: Leaf) -> Steps[None]:
+        """Remove the claim and what interrupted tries have left beside it."""
+        names = [name for name in leaf.known if name.endswith(".json") and name != metadata.FILE]
+        for name in {claims_file.FILE, *names}:
+            yield from leaf.store.files.delete(leaf.path / name, self.state)
+
+    def _undo(self, claim: Claim) -> None:
+        """Remove what this create has made, as far as that can be done now; the next create goes on from the rest."""
+        with suppress(CallError):
+            leaf = find_leaf(self.store, self.want.id)
+            held = leaf.claim() if leaf else None
+            if leaf is None or held is None or held.operation != claim.operation or leaf.has_metadata:
+                return
+            if claim.found:
+                drain(self._tidy(leaf))
+                return
+            drain(remove_disk(self.vcenter, self.stores, leaf, self.state))
+            drain(remove_files(leaf, self.state))
+
+
+def drain(steps: Steps[None]) -> None:
+    """Do all of it without telling: for clearing up, which nothing should interrupt half-way."""
+    for _ in steps:
+        pass
+
+
+def _temporary(folder: DatastorePath) -> DatastorePath:
+    return folder / f"_{uuid4().hex}.json"
