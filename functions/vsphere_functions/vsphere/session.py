@@ -4,6 +4,7 @@ import random
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -203,13 +204,21 @@ class Session:
                 time.sleep(random.uniform(0.5, 1.5) * PAUSE * failures)  # noqa: S311 - spreads the tries, hides nothing
 
     def _collect(self, login: _Login, body: bytes) -> dict[Ref, Row]:
+        """Read page by page; the server makes the next one while this one is read."""
         rows: dict[Ref, Row] = {}
-        page = reader.read_page(self._post(body, login))
-        rows.update(page.rows)
-        while page.token is not None:
-            page = reader.read_page(self._post(reader.more(self._collector, page.token), login))
-            rows.update(page.rows)
-        return rows
+        answer = self._post(body, login)
+        with ThreadPoolExecutor(1, "page") as ahead:
+            while True:
+                guess = reader.token_in(answer)
+                coming = ahead.submit(self._next, guess, login) if guess else None
+                page = reader.read_page(answer)
+                rows.update(page.rows)
+                if page.token is None:
+                    return rows
+                answer = coming.result() if coming and guess == page.token else self._next(page.token, login)
+
+    def _next(self, token: str, login: _Login) -> bytes:
+        return self._post(reader.more(self._collector, token), login)
 
     @property
     def _collector(self) -> Ref:
