@@ -8,7 +8,7 @@ from vsphere_events.error import CallError
 from vsphere_events.provider_spec import ProviderSpec
 from vsphere_functions.vsphere.atlas import Atlas
 from vsphere_functions.vsphere.attributes import known_attributes
-from vsphere_functions.vsphere.machine import IDENTITY, Machine, listed, machines
+from vsphere_functions.vsphere.machine import SEEN, Machine, listed, machines
 from vsphere_functions.vsphere.passes import Passes
 from vsphere_functions.vsphere.ref import Ref
 from vsphere_functions.vsphere.resolve import Resolved
@@ -35,9 +35,19 @@ def every_vm(vcenter: VCenter) -> list[Machine]:
 
     def look() -> dict[Ref, Row]:
         vcenter.read([root], {"Folder": ["name"]})
-        return vcenter.scan({"VirtualMachine": IDENTITY})
+        rows = vcenter.scan({"VirtualMachine": SEEN})
+        # A VM whose BIOS uuid was changed is told from a copy by its instance uuid, which few have to be asked for.
+        odd = [ref for ref, row in rows.items() if _is_odd(Machine(ref, row))]
+        for ref, row in vcenter.read(odd, {"VirtualMachine": ["config.instanceUuid"]}).items():
+            rows[ref].update(row)
+        return rows
 
     return list(machines(vcenter.session.kept(_Passes).share(look)))
+
+
+def _is_odd(machine: Machine) -> bool:
+    mark = machine.mark
+    return mark is not None and not mark.is_of(machine.uuid, None)
 
 
 def inventory(vcenter: VCenter, spec: ProviderSpec, creating: frozenset[str]) -> Inventory:

@@ -21,12 +21,17 @@ def keyed(key: str) -> str:
 
 
 BOOTSTRAP = tuple(
-    f"guestinfo.{name}{suffix}" for name in ("metadata", "userdata") for suffix in ("", ".encoding")
+    f"guestinfo.{name}{suffix}"
+    for name in ("metadata", "userdata", "ignition.config.data")
+    for suffix in ("", ".encoding")
 )
-"""The guestinfo keys that cloud-init reads."""
+"""The guestinfo keys that cloud-init and Ignition read."""
 
-IDENTITY = ("name", "config.uuid", "config.instanceUuid", "config.template", keyed(MARK))
-"""What tells whose a VM is; a list of thousands reads no more than this."""
+SEEN = ("name", "config.uuid", "config.template", keyed(MARK))
+"""What a pass over thousands of VMs reads of each: enough to tell whose it is, but for few."""
+
+IDENTITY = (*SEEN, "config.instanceUuid")
+"""What tells whose a VM is."""
 
 STATUS = (
     *IDENTITY,
@@ -36,14 +41,25 @@ STATUS = (
     "guest.net",
 )
 
+SETTINGS = {
+    "numCPUs": "config.hardware.numCPU",
+    "numCoresPerSocket": "config.hardware.numCoresPerSocket",
+    "memoryMB": "config.hardware.memoryMB",
+    "guestId": "config.guestId",
+    "cpuAllocation": "config.cpuAllocation",
+    "memoryAllocation": "config.memoryAllocation",
+    "memoryReservationLockedToMax": "config.memoryReservationLockedToMax",
+    "flags": "config.flags",
+}
+"""Fields of a ConfigSpec, and where a VM shows what it has of them."""
+
 WHOLE = (
     *STATUS,
     keyed(BORN),
     *(keyed(key) for key in BOOTSTRAP),
-    "config.guestId",
-    "config.hardware.numCPU",
-    "config.hardware.memoryMB",
+    *SETTINGS.values(),
     "config.hardware.device",
+    "config.vAppConfig.property",
     "config.files.vmPathName",
     "customValue",
     "guest.toolsRunningStatus",
@@ -100,6 +116,12 @@ class Machine:
     def power(self) -> str | None:
         """The power state as vSphere spells it."""
         return self.row.get("runtime.powerState")
+
+    @property
+    def macs(self) -> list[str]:
+        """The addresses of the VM's network cards, in the order of their slots; "" for one without."""
+        cards = [one for one in self.row.get("config.hardware.device") or [] if "macAddress" in one]
+        return [str(one["macAddress"]).lower() for one in sorted(cards, key=lambda one: int(one["key"]))]
 
     @property
     def tools(self) -> bool:
