@@ -3,12 +3,14 @@
 import inspect
 from typing import Any
 
+from vsphere_events.cloud_event import JSON
 from vsphere_events.code import Code
 from vsphere_events.envelope import STRUCTURED_TYPE, Mode
 from vsphere_events.event_schemas import attributes_of, schema_name
 from vsphere_events.functions import FUNCTIONS, Function
 from vsphere_events.model import Model
 from vsphere_events.outcome import Failure, Progress
+from vsphere_events.queue import QueueState
 from vsphere_events.subjects import QUEUE, Channel, Kind, event_type
 
 FILE = "asyncapi.json"
@@ -42,16 +44,9 @@ _DEAD_MESSAGE: Object = {
     "payload": {"description": "Whatever it was; a dead letter need not have been an event."},
 }
 _QUEUE_MESSAGE: Object = {
-    "summary": "How far a queue has come, about once a second while requests are taken from it.",
-    "contentType": "application/json",
-    "payload": {
-        "type": "object",
-        "properties": {
-            "sequence": {"type": "integer", "description": "The request taken last, by its stream sequence."},
-            "waiting": {"type": "integer", "description": "Requests that no worker has taken."},
-        },
-        "required": ["sequence", "waiting"],
-    },
+    "summary": "How far a queue has come, about once a second while requests are in it.",
+    "contentType": JSON,
+    "payload": QueueState.model_json_schema(by_alias=True),
 }
 
 
@@ -156,7 +151,7 @@ def _message(model: type[Model], kind: Kind, mode: Mode, types: Object) -> Objec
         payload = _ref("components", "schemas", f"{model.__name__}Event")
         return about | {"contentType": STRUCTURED_TYPE, "headers": headers, "payload": payload}
     return about | {
-        "contentType": "application/json",
+        "contentType": JSON,
         "headers": {"allOf": [headers, {"type": "object", "properties": {"ce-type": types}}]},
         "payload": _ref("components", "schemas", model.__name__),
     }

@@ -24,6 +24,7 @@ from vsphere_events.error import CallError
 from vsphere_events.event_schemas import schema_name, schemas
 from vsphere_events.functions import FUNCTIONS
 from vsphere_events.outcome import Progress
+from vsphere_events.queue import QueueState
 from vsphere_events.schemas import FOLDER
 from vsphere_events.subjects import (
     Kind,
@@ -109,6 +110,12 @@ def test_a_structured_message_has_its_content_type_and_a_binary_one_its_attribut
         for name in ("ce-specversion", "ce-id", "ce-source", "ce-type"):
             less = {key: value for key, value in headers.items() if key != name}
             assert not validator(message_of(event, Mode.BINARY)["headers"]).is_valid(less)
+
+
+def test_the_state_of_a_queue_fits_its_message() -> None:
+    described = validator(looked_up("#/components/messages/queue")["payload"])
+    described.validate(QueueState(sequence=7, waiting=2).wire())
+    assert not described.is_valid({"sequence": 7})
 
 
 def test_the_correlation_lies_where_the_document_says() -> None:
