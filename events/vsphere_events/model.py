@@ -33,6 +33,7 @@ _SPELLINGS = {
     "volume_ids": "volumeIDs",
     "vsphere_insecure_ssl": "vsphereInsecureSSL",
     "wait_for_ip": "waitForIP",
+    "wait_for_ip_seconds": "waitForIPSeconds",
 }
 _WORDS = {
     "missing": "is required",
@@ -66,7 +67,10 @@ class Model(BaseModel):
 
     @classmethod
     def across(cls, given: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-        """Yield (field, reason) for what is wrong between fields; `given` holds raw values by Python name."""
+        """Yield (field, reason) for what is wrong between fields; `given` holds raw values by Python name.
+
+        A field inside another one is named by its dotted path.
+        """
         del given
         yield from ()
 
@@ -82,7 +86,7 @@ class Model(BaseModel):
             found += _found(error)
         if isinstance(data, Mapping):
             given = {name: data.get(wire_name(name), data.get(name)) for name in cls.model_fields}
-            found += [_violation((wire_name(name),), reason) for name, reason in cls.across(given)]
+            found += [_violation(_spelled(name), reason) for name, reason in cls.across(given)]
         if made is None or found:
             raise ValidationError.from_exception_data(cls.__name__, found, hide_input=True)
         return made
@@ -139,6 +143,10 @@ def problems(details: tuple[Detail, ...]) -> CallError:
 def _path(loc: tuple[int | str, ...]) -> str | None:
     # pydantic marks a refused key of an object; the key itself stands before the mark.
     return ".".join(str(part) for part in loc if part != "[key]")[:200] or None
+
+
+def _spelled(path: str) -> tuple[str, ...]:
+    return tuple(wire_name(part) for part in path.split("."))
 
 
 def _found(error: ValidationError) -> list[InitErrorDetails]:

@@ -1,41 +1,27 @@
 """The provider spec: Gardener's field names, with what is checked before anything is called."""
 
 from collections.abc import Iterator, Mapping
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, Field, field_validator
+from pydantic import AfterValidator, BeforeValidator, Field, field_validator
 from pydantic_core import PydanticCustomError
 
 from vsphere_events.error import CallError
+from vsphere_events.hardware import Allocation, DataDisk, SystemDisk, whole_pages, zero_is_absent
 from vsphere_events.model import UNIMPLEMENTED, Bool, Int, Model, Name, OptionalName, Text, plain
+from vsphere_events.networks import Network, doubles
 from vsphere_events.owner import Owner, owner_of
 from vsphere_events.provider_id import LONGEST_REGION
 
 DATASTORES = ("datastore", "datastore_cluster")
 COMPUTES = ("compute_cluster", "resource_pool", "host_system")
-UNBUILT = (
-    "memory_reservation_locked_to_max",
-    "switch_uuid",
-    "vapp",
-    "force",
-    "wait_for_ip",
-    "customization",
-    "ssh_keys",
-    "volumes",
-)
+UNBUILT = ("volumes",)
 """Fields that a create refuses as Unimplemented when they ask for something."""
 
-_OURS = ("vspherefunctions.", "guestinfo.userdata", "guestinfo.metadata")
+IGNITION_GUESTS = ("coreos64Guest", "other4xLinux64Guest")
+"""Guests that boot from Ignition unless `bootstrap` says otherwise, as in Gardener."""
 
-
-def _zero_is_absent(number: int | None) -> int | None:
-    return number or None
-
-
-def _whole_pages(mib: int | None) -> int | None:
-    if mib and mib % 4:
-        raise ValueError("should be a multiple of 4 MiB")
-    return mib or None
+_OURS = ("vspherefunctions.", "guestinfo.userdata", "guestinfo.metadata", "guestinfo.ignition.config.")
 
 
 def _region(region: str | None) -> str | None:
@@ -53,10 +39,12 @@ def _extra_key(key: str) -> str:
     return key
 
 
-class SystemDisk(Model):
-    """The first disk; `size` in GiB, not smaller than the template's (0: the template's size)."""
-
-    size: Annotated[Int | None, Field(ge=0, le=63488), AfterValidator(_zero_is_absent)] = None
+def _ssh_key(key: str) -> str:
+    """Take one public key of an authorized_keys file, without the white space around it."""
+    key = plain(key.strip())
+    if len(key.split()) < 2:
+        raise ValueError("should be a public key, such as `ssh-ed25519 AAAA… name`")
+    return key
 
 
 class VApp(Model):
@@ -98,20 +86,29 @@ class ProviderSpec(Model):
     resource_pool: OptionalName = None
     host_system: OptionalName = None
     folder: OptionalName = None
-    num_cpus: Annotated[Int | None, Field(ge=0, le=768), AfterValidator(_zero_is_absent)] = None
-    memory: Annotated[Int | None, Field(ge=0, le=25165824), AfterValidator(_whole_pages)] = None
+    num_cpus: Annotated[Int | None, Field(ge=0, le=768), AfterValidator(zero_is_absent)] = None
+    memory: Annotated[Int | None, Field(ge=0, le=25165824), AfterValidator(whole_pages)] = None
+    cores_per_socket: Annotated[Int | None, Field(ge=0, le=768), AfterValidator(zero_is_absent)] = None
+    cpu_allocation: Allocation | None = None
+    memory_allocation: Allocation | None = None
     memory_reservation_locked_to_max: Bool | None = None
     system_disk: SystemDisk | None = None
+    disks: Annotated[tuple[DataDisk, ...], Field(max_length=59)] = ()
     extra_config: dict[Annotated[Name, AfterValidator(_extra_key)], Text] = Field(default_factory=dict)
     network: OptionalName = None
     switch_uuid: OptionalName = None
+    networks: Annotated[tuple[Network, ...], Field(max_length=10)] = ()
     template_vm: OptionalName = None
     guest_id: OptionalName = None
     vapp: VApp | None = None
     force: Bool = False
     wait_for_ip: Bool = False
+    wait_for_ip_seconds: Annotated[Int, Field(ge=1, le=3600)] = 300
+    bootstrap: Annotated[
+        Literal["cloud-init", "ignition", "none"] | None, BeforeValidator(lambda given: given or None)
+    ] = None
     customization: OptionalName = None
-    ssh_keys: tuple[Text, ...] = ()
+    ssh_keys: Annotated[tuple[Annotated[str, AfterValidator(_ssh_key)], ...], Field(max_length=100)] = ()
     volumes: tuple[MachineVolume, ...] = ()
 
     @field_validator("tags")
@@ -132,7 +129,6 @@ class ProviderSpec(Model):
 class CreateSpec(ProviderSpec):
     """What a create needs: a template, a network, a datastore and one place to run."""
 
-    network: Name
     template_vm: Name
 
     @field_validator(*UNBUILT)
@@ -144,11 +140,67 @@ class CreateSpec(ProviderSpec):
 
     @classmethod
     def across(cls, given: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-        """Demand a datastore and a place to run; several of one kind narrow each other, as in Gardener."""
-        if not any(given[name] for name in DATASTORES):
-            yield "datastore", "give one of datastore and datastoreCluster"
-        if not any(given[name] for name in COMPUTES):
-            yield "computeCluster", "give one of computeCluster, resourcePool and hostSystem"
+        """Demand a datastore, a place to run, and what fits together; see the rules below."""
+        for rule in RULES:
+            yield from rule(given)
+
+    @property
+    def cards(self) -> tuple[Network, ...]:
+        """The machine's network cards, however the spec names them."""
+        return self.networks or (Network(name=self.network or "", switch_uuid=self.switch_uuid),)
+
+    @property
+    def boots_by(self) -> str:
+        """How the guest gets its bootstrap data: as the spec says, else as its guestId does."""
+        return self.bootstrap or ("ignition" if self.guest_id in IGNITION_GUESTS else "cloud-init")
+
+
+def _places(given: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Several datastores or places of one kind narrow each other, as in Gardener."""
+    if not any(given[name] for name in DATASTORES):
+        yield "datastore", "give one of datastore and datastoreCluster"
+    if not any(given[name] for name in COMPUTES):
+        yield "computeCluster", "give one of computeCluster, resourcePool and hostSystem"
+
+
+def _cards(given: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    if bool(given["network"]) == bool(given["networks"]):
+        yield "network", "give exactly one of network and networks"
+    if given["networks"] and given["switch_uuid"]:
+        yield "switchUuid", "belongs to network; each of networks has its own"
+    yield from doubles(given["networks"])
+
+
+def _sizes(given: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    cpus, cores = (_number(given[name]) for name in ("num_cpus", "cores_per_socket"))
+    if cpus and cores and cpus % cores:
+        yield "coresPerSocket", f"does not divide the {cpus} CPUs"
+    kept = given["memory_allocation"]
+    kept = kept if isinstance(kept, Mapping) else {}
+    memory, reserved, limit = map(_number, (given["memory"], kept.get("reservation"), kept.get("limit")))
+    if memory and reserved and reserved > memory:
+        yield "memoryAllocation.reservation", f"is more than the {memory} MiB of memory"
+    if given["memory_reservation_locked_to_max"] is True and memory and limit and 0 < limit < memory:
+        yield "memoryAllocation.limit", "is below the memory, all of which is reserved"
+
+
+def _boot(given: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Refuse what would have no way into the guest."""
+    if given["bootstrap"] != "none":
+        return
+    if given["ssh_keys"]:
+        yield "sshKeys", "cannot reach the guest with bootstrap none"
+    networks = given["networks"]
+    for at, card in enumerate(networks if isinstance(networks, list | tuple) else ()):
+        if isinstance(card, Mapping) and card.get("addresses"):
+            yield f"networks.{at}.addresses", "cannot reach the guest with bootstrap none"
+
+
+def _number(given: Any) -> int | None:
+    return given if isinstance(given, int) and not isinstance(given, bool) else None
+
+
+RULES = (_places, _cards, _sizes, _boot)
 
 
 def unbuilt(spec: ProviderSpec) -> tuple[str, ...]:

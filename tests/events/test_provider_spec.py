@@ -10,16 +10,23 @@ from vsphere_events.error import CallError
 from vsphere_events.machine import CreateMachineRequest, DeleteMachineRequest
 from vsphere_events.owner import Owner
 from vsphere_events.provider_spec import UNBUILT, CreateSpec, MachineVolume, ProviderSpec, unbuilt
+from vsphere_functions.vsphere.wanted import spec_digest
 
-ASKING: dict[str, Any] = {
+ASKING: dict[str, Any] = {"volumes": [{"id": "data-1", "mountPath": "/data"}]}
+TOLD: dict[str, Any] = {
     "memoryReservationLockedToMax": True,
+    "coresPerSocket": 2,
+    "cpuAllocation": {"reservation": 500, "limit": -1, "shares": "high"},
+    "memoryAllocation": {"reservation": 1024, "limit": 4096, "shares": 2000},
+    "disks": [{"size": 5}, {"size": 6, "provisioning": "eagerZeroedThick"}],
     "switchUuid": "50 11",
     "vapp": {"properties": {"hostname": "x"}},
     "force": True,
     "waitForIP": True,
+    "waitForIPSeconds": 60,
+    "bootstrap": "cloud-init",
     "customization": "vcsim-linux",
     "sshKeys": ["ssh-ed25519 AAAA"],
-    "volumes": [{"id": "data-1", "mountPath": "/data"}],
 }
 
 
@@ -40,7 +47,11 @@ def _create(spec: dict[str, Any]) -> CreateSpec:
 
 
 def test_every_field_is_kept() -> None:
-    assert _create(FULL).wire().items() >= FULL.items()
+    told = _create(FULL | TOLD).wire()
+    for name, value in (FULL | TOLD).items():
+        if name == "disks":
+            value = [{"provisioning": "thin", **disk} for disk in value]  # noqa: PLW2901 - with its default
+        assert told[name] == value
 
 
 def test_delete_needs_the_tags_alone_and_takes_a_whole_spec_too() -> None:
@@ -138,7 +149,7 @@ def test_the_table_of_unbuilt_fields_is_whole() -> None:
     assert {ProviderSpec.model_fields[name].alias for name in UNBUILT} == ASKING.keys()
     everything = ProviderSpec.parse(OWNED | ASKING)
     assert set(unbuilt(everything)) == ASKING.keys()
-    assert unbuilt(ProviderSpec.parse(FULL)) == ()
+    assert unbuilt(ProviderSpec.parse(FULL | TOLD)) == ()
 
 
 @pytest.mark.parametrize("field", ASKING)
@@ -161,16 +172,81 @@ def test_all_unbuilt_fields_are_named_and_beside_other_violations_they_are_viola
 @pytest.mark.parametrize(
     ("field", "value"),
     [
-        ("force", False),
-        ("waitForIP", False),
-        ("sshKeys", []),
-        ("volumes", []),
-        ("customization", ""),
-        ("vapp", None),
+        *[("force", False), ("waitForIP", False), ("sshKeys", []), ("volumes", []), ("customization", "")],
+        *[("vapp", None), ("bootstrap", ""), ("bootstrap", None), ("networks", []), ("disks", [])],
+        *[("coresPerSocket", 0), ("cpuAllocation", None), ("memoryReservationLockedToMax", None)],
     ],
 )
-def test_an_unbuilt_field_that_asks_for_nothing_is_taken(field: str, value: object) -> None:
-    assert unbuilt(_create(SPEC | {field: value})) == ()
+def test_a_field_that_asks_for_nothing_is_taken(field: str, value: object) -> None:
+    assert spec_digest(_create(SPEC | {field: value})) == spec_digest(_create(SPEC))
+
+
+def test_the_digest_of_a_spec_stays_what_it_was() -> None:
+    """A machine made by an earlier version is still the same machine."""
+    digest = "bdb2e60f1af7e3124e34362a8ffbaa740d424279a64a3304d0af6d4f9d9c53be"
+    assert spec_digest(_create(FULL)) == digest
+
+
+@pytest.mark.parametrize("field", TOLD)
+def test_a_field_that_is_set_counts_in_the_digest(field: str) -> None:
+    assert spec_digest(_create(SPEC | {field: TOLD[field]})) != spec_digest(_create(SPEC))
+
+
+@pytest.mark.parametrize(
+    ("spec", "field"),
+    [
+        ({"coresPerSocket": 3}, "coresPerSocket"),
+        ({"cpuAllocation": {"reservation": 2, "limit": 1}}, "cpuAllocation.limit"),
+        ({"cpuAllocation": {"limit": -2}}, "cpuAllocation.limit"),
+        ({"cpuAllocation": {"shares": "some"}}, "cpuAllocation.shares"),
+        ({"cpuAllocation": {"shares": 0}}, "cpuAllocation.shares"),
+        ({"cpuAllocation": {"shares": True}}, "cpuAllocation.shares"),
+        ({"memoryAllocation": {"reservation": 4097}}, "memoryAllocation.reservation"),
+        (
+            {"memoryAllocation": {"limit": 2048}, "memoryReservationLockedToMax": True},
+            "memoryAllocation.limit",
+        ),
+        ({"disks": [{"size": 0}]}, "disks.0.size"),
+        ({"disks": [{"size": 1}, {"size": 1, "provisioning": "fat"}]}, "disks.1.provisioning"),
+        ({"disks": [{}]}, "disks.0.size"),
+        ({"waitForIPSeconds": 0}, "waitForIPSeconds"),
+        ({"waitForIPSeconds": 3601}, "waitForIPSeconds"),
+        ({"bootstrap": "preseed"}, "bootstrap"),
+        ({"bootstrap": "none", "sshKeys": ["ssh-rsa A"]}, "sshKeys"),
+        ({"vapp": {"properties": {"a": 1}}}, "vapp.properties.a"),
+        ({"vapp": {}}, "vapp.properties"),
+        (
+            {"extraConfig": {"guestinfo.ignition.config.data": "x"}},
+            "extraConfig.guestinfo.ignition.config.data",
+        ),
+    ],
+    ids=str,
+)
+def test_a_violation_is_named_by_its_path(spec: dict[str, Any], field: str) -> None:
+    assert _fields(FULL | {"numCpus": 4} | spec) == {f"providerSpec.{field}"}
+
+
+def test_ssh_keys_are_trimmed_and_are_one_line_each() -> None:
+    assert _create(SPEC | {"sshKeys": ["  ssh-ed25519 AAAA me\n"]}).ssh_keys == ("ssh-ed25519 AAAA me",)
+    for key in ("", "  ", "ssh-ed25519", "ssh-ed25519 AAAA\nssh-rsa BBBB", "a b\x00"):
+        assert _fields(SPEC | {"sshKeys": [key]}) == {"providerSpec.sshKeys.0"}
+
+
+@pytest.mark.parametrize(
+    ("spec", "way"),
+    [
+        ({}, "cloud-init"),
+        ({"guestId": "ubuntu64Guest"}, "cloud-init"),
+        ({"guestId": "coreos64Guest"}, "ignition"),
+        ({"guestId": "other4xLinux64Guest"}, "ignition"),
+        ({"guestId": "coreos64Guest", "bootstrap": "none"}, "none"),
+        ({"guestId": "other4xLinux64Guest", "bootstrap": "cloud-init"}, "cloud-init"),
+        ({"bootstrap": "ignition"}, "ignition"),
+    ],
+    ids=str,
+)
+def test_the_guest_id_decides_how_a_guest_boots_unless_the_spec_says(spec: dict[str, Any], way: str) -> None:
+    assert _create(SPEC | spec).boots_by == way
 
 
 def test_a_machine_volume_is_named_in_one_way() -> None:

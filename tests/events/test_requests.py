@@ -109,7 +109,7 @@ def test_all_violations_come_at_once_with_their_paths() -> None:
         "providerSpec.numCpus",
         "providerSpec.bogus",
         "providerSpec.tags",
-        "providerSpec.sshKeys",
+        "providerSpec.sshKeys.0",
         "providerSpec.extraConfig.a",
         "providerSpec.network",
         "providerSpec.datastore",
@@ -158,7 +158,12 @@ def test_shut_down_has_three_modes_and_a_bounded_time() -> None:
 def test_validate_machine_takes_a_wrong_spec_and_lists_what_create_would_refuse() -> None:
     wrong = ValidateMachineRequest.parse({"machineName": "", "providerSpec": {"bogus": 1, "sshKeys": ["k"]}})
     fields = {detail.field for detail in wrong.violations()}
-    assert fields >= {"machineName", "providerSpec.bogus", "providerSpec.sshKeys", "providerSpec.templateVM"}
+    assert fields >= {
+        "machineName",
+        "providerSpec.bogus",
+        "providerSpec.sshKeys.0",
+        "providerSpec.templateVM",
+    }
     assert ValidateMachineRequest.parse({"machineName": "w1", "providerSpec": SPEC}).violations() == ()
 
 

@@ -1,20 +1,19 @@
 """Bootstrap data for cloud-init's VMware datasource, by guestinfo keys."""
 
-import gzip
-import json
-from base64 import b64encode
+from collections.abc import Mapping
+from typing import Any
+
+from vsphere_functions.bootstrap.encode import flow, keyed
 
 
-def cloud_init(hostname: str, instance_id: str, user_data: str | None) -> dict[str, str]:
+def cloud_init(
+    hostname: str, instance_id: str, user_data: str | None, network: Mapping[str, Any] | None = None
+) -> dict[str, str]:
     """Return the guestinfo keys and values: metadata always, user data when there is some.
 
-    Values are gzip+base64 and say so in `….encoding` (cloud-init, DataSourceVMware).
+    Values are gzip+base64 and say so in `….encoding`; `network` is network config version 2 (cloud-init,
+    DataSourceVMware).
     """
-    metadata = json.dumps({"instance-id": instance_id, "local-hostname": hostname})
-    values = _keyed("metadata", metadata)
-    return values | _keyed("userdata", user_data) if user_data else values
-
-
-def _keyed(name: str, text: str) -> dict[str, str]:
-    packed = b64encode(gzip.compress(text.encode(), mtime=0)).decode()
-    return {f"guestinfo.{name}": packed, f"guestinfo.{name}.encoding": "gzip+base64"}
+    metadata = {"instance-id": instance_id, "local-hostname": hostname}
+    values = keyed("metadata", flow({**metadata, "network": network} if network else metadata))
+    return values | keyed("userdata", user_data) if user_data else values

@@ -10,20 +10,21 @@ Source: CreateMachine of Gardener's machine contract; CloneVM_Task of the vSpher
 """
 
 from vsphere_events.machine import CreateMachineRequest, CreateMachineResult
-from vsphere_functions.bootstrap.cloud_init import cloud_init
+from vsphere_functions.bootstrap.boot import Boot
 from vsphere_functions.context import Context
 from vsphere_functions.steps import Steps
 from vsphere_functions.vsphere.attributes import show_tags
 from vsphere_functions.vsphere.birth import mark_ready, record_birth
 from vsphere_functions.vsphere.clone import clone
 from vsphere_functions.vsphere.find import find_own
-from vsphere_functions.vsphere.machine import Machine, addresses, provider_id
+from vsphere_functions.vsphere.guest_ip import guest_addresses, wait_for_ip
+from vsphere_functions.vsphere.machine import Machine, provider_id
 from vsphere_functions.vsphere.place import find_place
 from vsphere_functions.vsphere.power import power_on
 from vsphere_functions.vsphere.vcenter import VCenter
 from vsphere_functions.vsphere.wanted import Wanted
 
-FINISH = (record_birth, show_tags, power_on, mark_ready)
+FINISH = (record_birth, show_tags, power_on, wait_for_ip, mark_ready)
 
 
 def create_machine(request: CreateMachineRequest, ctx: Context) -> Steps[CreateMachineResult]:
@@ -40,7 +41,7 @@ def create_machine(request: CreateMachineRequest, ctx: Context) -> Steps[CreateM
 def wanted(request: CreateMachineRequest, ctx: Context) -> Wanted:
     """Return what the request wants, with the data that the guest boots from."""
     want = Wanted.of(request)
-    return want.booting_from(cloud_init(want.machine, want.instance_uuid, ctx.user_data))
+    return want.booting_from(Boot.of(want.machine, want.instance_uuid, want.spec, ctx.user_data))
 
 
 def finish(vcenter: VCenter, machine: Machine, want: Wanted) -> Steps[CreateMachineResult]:
@@ -50,6 +51,6 @@ def finish(vcenter: VCenter, machine: Machine, want: Wanted) -> Steps[CreateMach
     return CreateMachineResult(
         provider_id=provider_id(machine),
         node_name=want.machine,
-        addresses=addresses(machine),
+        addresses=guest_addresses(vcenter, machine, want),
         last_known_state=str(want.state_at(vcenter, "ready", machine)),
     )

@@ -78,9 +78,20 @@ class Atlas:
             and not self.rows[ref].get("config.uplink")  # a switch's own port group takes no VM
         ]
 
-    def named(self, types: tuple[str, ...], datacenter: Ref, given: str) -> list[Ref]:
-        """Return what a name or a path below the datacenter's top folder can mean."""
+    def called(self, types: tuple[str, ...], datacenter: Ref, given: str) -> list[Ref]:
+        """Return what has a name, or lies at a path below the datacenter's top folder."""
         wanted = tuple(part for part in given.split("/") if part)
         there = self.of(types, datacenter)
-        exact = [ref for ref in there if self.path(ref) == wanted]
-        return exact or [ref for ref in there if self.name(ref) == given]
+        return [ref for ref in there if self.path(ref) == wanted or self.name(ref) == given]
+
+    def named(self, types: tuple[str, ...], datacenter: Ref, given: str) -> list[Ref]:
+        """Return what a name or a path below the datacenter's top folder can mean; a path decides."""
+        wanted = tuple(part for part in given.split("/") if part)
+        hits = self.called(types, datacenter, given)
+        return [ref for ref in hits if self.path(ref) == wanted] or hits
+
+    def switch(self, ref: Ref) -> str | None:
+        """Return the uuid of the distributed switch that a port group belongs to."""
+        switch = self.rows[ref].get("config.distributedVirtualSwitch")
+        uuid = self.rows.get(switch, {}).get("uuid") if switch else None
+        return str(uuid) if uuid else None

@@ -1,20 +1,19 @@
 """The one reconfigure after a clone: what the machine was born with, and what its guest boots from."""
 
+from collections.abc import Mapping
+
 from vsphere_events.model import problems
 from vsphere_functions.steps import Step, Steps
 from vsphere_functions.vsphere.disks import birth_record, disks_of, not_born_with
 from vsphere_functions.vsphere.follow import change
+from vsphere_functions.vsphere.hardware import differing
 from vsphere_functions.vsphere.identity import BORN, MARK
 from vsphere_functions.vsphere.machine import Machine, keyed
+from vsphere_functions.vsphere.macs import card_addresses
 from vsphere_functions.vsphere.specs import growth, reconfigure_spec
+from vsphere_functions.vsphere.vapp import vapp_changes
 from vsphere_functions.vsphere.vcenter import VCenter
 from vsphere_functions.vsphere.wanted import Wanted
-
-_SIZES = {
-    "numCPUs": "config.hardware.numCPU",
-    "memoryMB": "config.hardware.memoryMB",
-    "guestId": "config.guestId",
-}
 
 
 def record_birth(vcenter: VCenter, machine: Machine, want: Wanted) -> Steps[None]:
@@ -26,12 +25,12 @@ def record_birth(vcenter: VCenter, machine: Machine, want: Wanted) -> Steps[None
         return
     extra = _missing(machine, want)
     off = machine.power == "poweredOff"
-    sizes = _differing(machine, want) if off else {}
+    settings = differing(machine, want.spec) | vapp_changes(machine, want) if off else {}
     larger = growth(want.spec, machine.row.get("config.hardware.device")) if off else []
-    if not (extra or sizes or larger):
+    if not (extra or settings or larger):
         return
     state = want.state_at(vcenter, "record_birth", machine)
-    spec = reconfigure_spec(extra, deviceChange=larger, **sizes)
+    spec = reconfigure_spec(extra, deviceChange=larger, **settings)
     message = "recording what the machine was born with"
     yield from change(vcenter, "record_birth", machine.ref, "ReconfigVM_Task", state, message, spec=spec)
     yield Step("record_birth", str(state), "recorded what the machine was born with")
@@ -47,20 +46,18 @@ def _missing(machine: Machine, want: Wanted) -> dict[str, str]:
     if mark is not None and mark.uuid != machine.uuid:
         extra[MARK] = str(mark.given(machine.uuid))
     if machine.power == "poweredOff":
-        told = {key: machine.row.get(keyed(key)) for key in want.guestinfo}
-        if told != want.guestinfo:
-            if want.wrong:
-                raise problems(tuple(want.wrong))
-            extra |= want.guestinfo
+        extra |= _boot_data(machine, want)
     return extra
 
 
-def _differing(machine: Machine, want: Wanted) -> dict[str, int | str]:
-    return {
-        name: value
-        for name, value in want.sizes().items()
-        if str(machine.row.get(_SIZES[name])) != str(value)
-    }
+def _boot_data(machine: Machine, want: Wanted) -> Mapping[str, str]:
+    """Return the guestinfo keys when they are not there yet as they should be."""
+    guestinfo = want.boot.guestinfo(card_addresses(machine, want.spec)) if want.boot else {}
+    if all(machine.row.get(keyed(key)) == value for key, value in guestinfo.items()):
+        return {}
+    if want.wrong:
+        raise problems(tuple(want.wrong))
+    return guestinfo
 
 
 def mark_ready(vcenter: VCenter, machine: Machine, want: Wanted) -> Steps[None]:

@@ -8,7 +8,8 @@ from vsphere_events.error import CallError, Detail
 from vsphere_events.model import problems
 from vsphere_events.provider_spec import CreateSpec
 from vsphere_functions.vsphere.atlas import Atlas
-from vsphere_functions.vsphere.disks import KIB_PER_GIB, disks_of
+from vsphere_functions.vsphere.customization import customization_wrong, stored_customization
+from vsphere_functions.vsphere.fit import fit
 from vsphere_functions.vsphere.privileges import refuse_missing
 from vsphere_functions.vsphere.ref import Ref
 from vsphere_functions.vsphere.resolve import Resolved
@@ -29,7 +30,13 @@ LIVE = {
     "Network": _WHERE,
     "OpaqueNetwork": _WHERE,
     "DistributedVirtualPortgroup": _WHERE,
-    "VirtualMachine": (*_WHERE, "config.hardware.device"),
+    "VirtualMachine": (
+        *_WHERE,
+        "config.hardware.device",
+        "config.hardware.numCPU",
+        "config.hardware.memoryMB",
+        "config.vAppConfig.property",
+    ),
 }
 
 
@@ -37,18 +44,20 @@ LIVE = {
 class Place:
     """A spec resolved and seen live.
 
-    `storage` is a Datastore or a StoragePod; `devices` are the template's; `atlas` has the network's row.
+    `storage` is a Datastore or a StoragePod; `networks` are the cards'; `devices` are the template's; `atlas` has
+    the networks' rows; `customization` is the spec that vCenter keeps under the name that was given.
     """
 
     folder: Ref
     pool: Ref
     host: Ref | None
     storage: Ref
-    network: Ref
+    networks: tuple[Ref, ...]
     template: Ref
     devices: list[dict[str, Any]]
     atlas: Atlas
     path: str
+    customization: Any = None
 
 
 class _Known(dict[str, Resolved]):
@@ -70,7 +79,7 @@ def find_place(vcenter: VCenter, want: Wanted) -> Place:
     if key not in known:
         refuse_missing(vcenter, found)
         known[key] = found
-    return _place(found, rows)
+    return _place(found, rows, stored_customization(vcenter, want.spec))
 
 
 def look(vcenter: VCenter, want: Wanted) -> tuple[Resolved, dict[Ref, Row], list[Detail]]:
@@ -84,7 +93,8 @@ def look(vcenter: VCenter, want: Wanted) -> tuple[Resolved, dict[Ref, Row], list
         rows = vcenter.read(found.refs, LIVE)
         if found.template in rows:
             found.atlas.remember(found.template, rows[found.template])
-    return found, rows, [*found.wrong, *_too_small(found, rows, want.spec), *want.wrong]
+    misfits = fit(want.spec, rows[found.template]) if found.template in rows else []
+    return found, rows, [*found.wrong, *misfits, *customization_wrong(vcenter, want.spec), *want.wrong]
 
 
 def _key(spec: CreateSpec) -> str:
@@ -98,23 +108,11 @@ def _key(spec: CreateSpec) -> str:
         "datastore",
         "datastore_cluster",
         "network",
+        "networks",
+        "switch_uuid",
+        "template_vm",
     }
-    return spec.model_dump_json(include={*names, "template_vm"})
-
-
-def _too_small(found: Resolved, rows: dict[Ref, Row], spec: CreateSpec) -> list[Detail]:
-    """Name what the template does not allow: a first disk that would have to shrink, or none to size."""
-    size = spec.system_disk and spec.system_disk.size
-    if not size or found.template is None or found.template not in rows:
-        return []
-    disks = disks_of(rows[found.template].get("config.hardware.device"))
-    if not disks:
-        return [Detail("the template has no disk to size", "providerSpec.systemDisk.size")]
-    least = -(-disks[0].capacity_kb // KIB_PER_GIB)
-    if size * KIB_PER_GIB < disks[0].capacity_kb:
-        reason = f"{size} GiB is smaller than the template's disk; at least {least} GiB"
-        return [Detail(reason, "providerSpec.systemDisk.size")]
-    return []
+    return spec.model_dump_json(include=names)
 
 
 def _within_reach(found: Resolved, rows: dict[Ref, Row]) -> None:
@@ -130,18 +128,19 @@ def _within_reach(found: Resolved, rows: dict[Ref, Row]) -> None:
             raise CallError(Code.UNAVAILABLE, f"host {name} is in maintenance mode")
 
 
-def _place(found: Resolved, rows: dict[Ref, Row]) -> Place:
+def _place(found: Resolved, rows: dict[Ref, Row], customization: Any) -> Place:
     """Narrow a resolved spec without violations to what the clone takes."""
-    needed = (found.folder, found.pool, found.storage, found.network, found.template)
-    folder, pool, storage, network, template = (ref for ref in needed if ref is not None)
+    needed = (found.folder, found.pool, found.storage, found.template)
+    folder, pool, storage, template = (ref for ref in needed if ref is not None)
     return Place(
         folder=folder,
         pool=pool,
         host=found.host,
         storage=storage,
-        network=network,
+        networks=tuple(ref for ref in found.networks if ref is not None),
         template=template,
         devices=rows[template].get("config.hardware.device") or [],
         atlas=found.atlas,
         path="/".join(found.atlas.full_path(folder)),
+        customization=customization,
     )

@@ -5,11 +5,12 @@ from dataclasses import dataclass, field
 from typing import Self
 
 from vsphere_events.error import Detail
+from vsphere_events.networks import Network
 from vsphere_events.provider_spec import CreateSpec, ProviderSpec
 from vsphere_functions.vsphere.atlas import COMPUTES, NETWORKS, Atlas
-from vsphere_functions.vsphere.names import escape
 from vsphere_functions.vsphere.ref import Ref
 from vsphere_functions.vsphere.session import Row
+from vsphere_functions.vsphere.template import find_template
 from vsphere_functions.vsphere.vcenter import VCenter
 
 
@@ -24,7 +25,7 @@ class Resolved:
     pool: Ref | None = None
     host: Ref | None = None
     storage: Ref | None = None
-    network: Ref | None = None
+    networks: tuple[Ref | None, ...] = ()
     template: Ref | None = None
     wrong: list[Detail] = field(default_factory=list)
 
@@ -41,7 +42,12 @@ class Resolved:
     def refs(self) -> list[Ref]:
         """All objects that were found, each once."""
         parts = (self.datacenter, self.folder, self.compute, self.pool, self.host)
-        return list({ref for ref in (*parts, self.storage, self.network, self.template) if ref})
+        return list({ref for ref in (*parts, self.storage, *self.networks, self.template) if ref})
+
+    @property
+    def network(self) -> Ref | None:
+        """The network of the first card."""
+        return next(iter(self.networks), None)
 
     def fill(self, vcenter: VCenter, spec: CreateSpec, datacenter: Ref) -> None:
         """Resolve what lies inside the datacenter."""
@@ -56,11 +62,14 @@ class Resolved:
         if self.pool is None and self.compute is not None:
             self.pool = self.atlas.rows[self.compute].get("resourcePool")
         self.storage = self.find_storage(datacenter, spec)
-        self.network = self.find(datacenter, "network", "network", NETWORKS, spec.network)
         if self.storage and self.storage.type == "Datastore":
             self.within_reach("datastore", self.storage)
-        self.within_reach("network", self.network)
-        self.template = self.find_template(vcenter, datacenter, spec.template_vm)
+        self.networks = self.find_networks(datacenter, spec)
+        self.template, candidates = find_template(vcenter, self.atlas, datacenter, spec.template_vm)
+        if self.template is None:
+            several = f'several templates are named "{spec.template_vm}"; give a path or a uuid'
+            reason = several if candidates else f"no VM at {spec.template_vm}"
+            self.refuse("templateVM", reason, candidates)
 
     def refuse(self, name: str, reason: str, candidates: Iterable[str] = ()) -> None:
         """Note one violation, with up to 20 names that could be meant instead."""
@@ -109,8 +118,8 @@ class Resolved:
         if len(hits) == 1:
             return hits[0]
         if hits:
-            paths = ["/".join(self.atlas.path(ref)) for ref in hits]
-            self.refuse(name, f'several {what}s are named "{given}" in datacenter {where}', paths)
+            reason = f'several {what}s are named "{given}" in datacenter {where}'
+            self.refuse(name, reason, self.told(hits))
         else:
             there = {self.atlas.name(ref) for ref in self.atlas.of(types, datacenter)}
             self.refuse(name, f'no {what} "{given}" in datacenter {where}', there)
@@ -127,20 +136,40 @@ class Resolved:
             return self.find(datacenter, *pods)
         return self.find(datacenter, "datastore", "datastore", ("Datastore",), spec.datastore)
 
-    def find_template(self, vcenter: VCenter, datacenter: Ref, given: str) -> Ref | None:
-        """Resolve a template by its path below the datacenter's VM folder."""
-        path = (*self.atlas.full_path(datacenter), "vm", *_parts(given))
-        found: Ref | None = vcenter.ask(
-            vcenter.session.content["searchIndex"],
-            "FindByInventoryPath",
-            inventoryPath="/".join(escape(part) for part in path),
-        )
-        if found is None or found.type != "VirtualMachine":
-            self.refuse("templateVM", f"no VM at {given}")
-            return None
-        return found
+    def find_networks(self, datacenter: Ref, spec: CreateSpec) -> tuple[Ref | None, ...]:
+        """Resolve the network of each card."""
+        found = []
+        for at, card in enumerate(spec.cards):
+            field = f"networks.{at}.name" if spec.networks else "network"
+            ref = self.find_network(datacenter, field, card)
+            self.within_reach("network", ref, field)
+            found.append(ref)
+        return tuple(found)
 
-    def within_reach(self, name: str, ref: Ref | None) -> None:
+    def find_network(self, datacenter: Ref, field: str, card: Network) -> Ref | None:
+        """Resolve a network by name or path, and by the uuid of its switch where one is given."""
+        if card.switch_uuid is None:
+            return self.find(datacenter, field, "network", NETWORKS, card.name)
+        there = self.atlas.called(NETWORKS, datacenter, card.name)
+        hits = [ref for ref in there if _plain(self.atlas.switch(ref)) == _plain(card.switch_uuid)]
+        if len(hits) == 1:
+            return hits[0]
+        what = "several networks named" if hits else "no network"
+        reason = f'{what} "{card.name}" on a switch {card.switch_uuid}'
+        self.refuse(
+            field.replace("name", "switchUuid") if "." in field else "switchUuid", reason, self.told(there)
+        )
+        return None
+
+    def told(self, refs: Iterable[Ref]) -> list[str]:
+        """Return the paths of objects; those of port groups with their switches, which tells equal names apart."""
+        paths = {ref: "/".join(self.atlas.path(ref)) for ref in refs}
+        return [
+            f"{path} (switchUuid {switch})" if (switch := self.atlas.switch(ref)) else path
+            for ref, path in paths.items()
+        ]
+
+    def within_reach(self, name: str, ref: Ref | None, field: str | None = None) -> None:
         """Refuse a datastore or network that the compute resource is not attached to."""
         if ref is None or self.compute is None:
             return
@@ -148,7 +177,7 @@ class Resolved:
         if ref not in attached:
             where = self.atlas.name(self.compute)
             there = {self.atlas.name(one) for one in attached if one in self.atlas.rows}
-            self.refuse(name, f'{name} "{self.atlas.name(ref)}" is not attached to {where}', there)
+            self.refuse(field or name, f'{name} "{self.atlas.name(ref)}" is not attached to {where}', there)
 
     def stands(self, rows: dict[Ref, Row]) -> bool:
         """Say whether all objects still have the name and parent they were found by."""
@@ -156,6 +185,11 @@ class Resolved:
             ref in rows and all(rows[ref].get(key) == was.get(key) for key in ("name", "parent"))
             for ref, was in ((ref, self.atlas.rows[ref]) for ref in self.refs)
         )
+
+
+def _plain(uuid: str | None) -> str | None:
+    """Return a uuid without the ways to group its digits."""
+    return "".join(char for char in uuid.lower() if char.isalnum()) if uuid else None
 
 
 def _parts(path: str) -> tuple[str, ...]:

@@ -7,15 +7,18 @@ from pyVmomi import vim
 
 from vsphere_events.provider_spec import CreateSpec
 from vsphere_functions.vsphere.disks import KIB_PER_GIB, Disk, disks_of
+from vsphere_functions.vsphere.hardware import config_fields, hardware
 from vsphere_functions.vsphere.names import escape
+from vsphere_functions.vsphere.network import card_changes
 from vsphere_functions.vsphere.place import Place
 from vsphere_functions.vsphere.ref import Ref
 from vsphere_functions.vsphere.session import reference
+from vsphere_functions.vsphere.slots import slots
 from vsphere_functions.vsphere.wanted import Wanted
 
 _DEVICE = vim.vm.device
 _EDIT, _ADD, _REMOVE = (_DEVICE.VirtualDeviceSpec.Operation(name) for name in ("edit", "add", "remove"))
-NEW_CARD = -100
+NEW_DISK = -200
 """A device key that only says "new"; the server gives the real one."""
 
 
@@ -33,15 +36,17 @@ def clone_spec(want: Wanted, place: Place, datastore: Ref | None, extra: Mapping
         uuid=want.incarnation,
         instanceUuid=want.instance_uuid,
         extraConfig=options(extra),
-        deviceChange=_card_changes(place),
-        **want.sizes(),
+        deviceChange=[*card_changes(want.spec, place), *_new_disks(want.spec, place)],
+        **config_fields(hardware(want.spec)),
     )
     where = vim.vm.RelocateSpec(
         datastore=reference(datastore) if datastore else None,
         pool=reference(place.pool),
         host=reference(place.host) if place.host else None,
     )
-    return vim.vm.CloneSpec(location=where, config=config, powerOn=False, template=False)
+    return vim.vm.CloneSpec(
+        location=where, config=config, customization=place.customization, powerOn=False, template=False
+    )
 
 
 def reconfigure_spec(extra: Mapping[str, str], **fields: Any) -> Any:
@@ -59,6 +64,32 @@ def growth(spec: CreateSpec, devices: Iterable[dict[str, Any]] | None) -> list[A
     if disk is None or size <= disk.capacity_kb:
         return []
     return [_DEVICE.VirtualDeviceSpec(operation=_EDIT, device=disk_device(disk, capacity_kb=size))]
+
+
+def _new_disks(spec: CreateSpec, place: Place) -> list[Any]:
+    """Add the spec's empty disks behind the template's first one, where the machine lies.
+
+    With an empty path and no datastore the server puts the file beside the machine's own.
+    """
+    changes = []
+    for at, (disk, (controller, unit)) in enumerate(zip(spec.disks, slots(place.devices), strict=False)):
+        backing = _DEVICE.VirtualDisk.FlatVer2BackingInfo(
+            fileName="",
+            diskMode="persistent",
+            thinProvisioned=disk.provisioning == "thin",
+            eagerlyScrub=disk.provisioning == "eagerZeroedThick",
+        )
+        device = _DEVICE.VirtualDisk(
+            key=NEW_DISK - at,
+            controllerKey=controller,
+            unitNumber=unit,
+            capacityInKB=disk.size * KIB_PER_GIB,
+            capacityInBytes=disk.size * KIB_PER_GIB * 1024,
+            backing=backing,
+        )
+        create = _DEVICE.VirtualDeviceSpec.FileOperation("create")
+        changes.append(_DEVICE.VirtualDeviceSpec(operation=_ADD, fileOperation=create, device=device))
+    return changes
 
 
 def disk_device(disk: Disk, capacity_kb: int | None = None) -> Any:
@@ -80,59 +111,6 @@ def disk_device(disk: Disk, capacity_kb: int | None = None) -> Any:
 def removals(disks: Iterable[Disk]) -> list[Any]:
     """Take disks off a VM; without a fileOperation their files stay (vSphere API, VirtualDeviceConfigSpec)."""
     return [_DEVICE.VirtualDeviceSpec(operation=_REMOVE, device=disk_device(disk)) for disk in disks]
-
-
-def _card_changes(place: Place) -> list[Any]:
-    """Put the template's first network card on the network, or a new one; no other card stays.
-
-    The address is generated anew: two machines must not share their template's.
-    """
-    cards = [device for device in place.devices if "macAddress" in device]
-    first = cards[0] if cards else None
-    changes = [
-        _DEVICE.VirtualDeviceSpec(
-            operation=_REMOVE, device=getattr(_DEVICE, one["_type"])(key=int(one["key"]))
-        )
-        for one in cards[1:]
-    ]
-    card = _card(first, _backing(place))
-    changes.append(_DEVICE.VirtualDeviceSpec(operation=_EDIT if first else _ADD, device=card))
-    return changes
-
-
-def _card(template: dict[str, Any] | None, backing: Any) -> Any:
-    """Make the card that a machine gets: the template's in kind and slot, or a VMXNET3."""
-    kind = template["_type"] if template else "VirtualVmxnet3"
-    card = getattr(_DEVICE, kind)(
-        key=int(template["key"]) if template else NEW_CARD,
-        backing=backing,
-        addressType="generated",
-        macAddress="",
-        connectable=_DEVICE.VirtualDevice.ConnectInfo(
-            startConnected=True, allowGuestControl=True, connected=True
-        ),
-    )
-    for name in ("controllerKey", "unitNumber"):
-        if template and name in template:
-            setattr(card, name, int(template[name]))
-    return card
-
-
-def _backing(place: Place) -> Any:
-    """Name the network as its kind wants it: by port group, by NSX id, or by name."""
-    row = place.atlas.rows[place.network]
-    card = _DEVICE.VirtualEthernetCard
-    if place.network.type == "DistributedVirtualPortgroup":
-        switch = place.atlas.rows[row["config.distributedVirtualSwitch"]]["uuid"]
-        port = vim.dvs.PortConnection(portgroupKey=row["key"], switchUuid=switch)
-        return card.DistributedVirtualPortBackingInfo(port=port)
-    if place.network.type == "OpaqueNetwork":
-        return card.OpaqueNetworkBackingInfo(
-            opaqueNetworkId=row["summary.opaqueNetworkId"],
-            opaqueNetworkType=row["summary.opaqueNetworkType"],
-        )
-    name = place.atlas.name(place.network)
-    return card.NetworkBackingInfo(deviceName=name, network=reference(place.network))
 
 
 def storage_question(want: Wanted, place: Place, extra: Mapping[str, str]) -> Any:

@@ -1,10 +1,10 @@
 """What a create wants: identity, mark, sizes and bootstrap data, known before anything is asked for."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
-from typing import Self
+from typing import Protocol, Self
 from uuid import uuid4
 
 from vsphere_events.error import Detail
@@ -15,13 +15,24 @@ from vsphere_functions.vsphere.machine import Machine
 from vsphere_functions.vsphere.state import State
 from vsphere_functions.vsphere.vcenter import VCenter
 
-LIMIT = 64 * 1024
-"""Bytes of one guestinfo value."""
+
+class Boot(Protocol):
+    """What a guest boots from; `macs` are the addresses of the cards that the spec describes."""
+
+    @property
+    def wrong(self) -> Sequence[Detail]:
+        """What of it could not reach the guest whole."""
+
+    def guestinfo(self, macs: Sequence[str]) -> Mapping[str, str]:
+        """Return extraConfig keys and values."""
+
+    def properties(self, macs: Sequence[str]) -> Mapping[str, str]:
+        """Return values for vApp properties of these ids."""
 
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """One machine as its request describes it; `guestinfo` holds the bootstrap keys and values."""
+    """One machine as its request describes it; `boot` knows the bootstrap data, None is no such data."""
 
     machine: str
     owner: str
@@ -30,7 +41,7 @@ class Wanted:
     instance_uuid: str
     incarnation: str
     told: str | None = field(repr=False)
-    guestinfo: Mapping[str, str] = field(repr=False, default_factory=dict)
+    boot: Boot | None = field(repr=False, default=None)
 
     @classmethod
     def of(cls, request: CreateMachineRequest) -> Self:
@@ -46,19 +57,14 @@ class Wanted:
             told=request.last_known_state,
         )
 
-    def booting_from(self, guestinfo: Mapping[str, str]) -> Self:
-        """Return the same machine with its bootstrap keys and values."""
-        return replace(self, guestinfo=guestinfo)
+    def booting_from(self, boot: Boot) -> Self:
+        """Return the same machine with its bootstrap data."""
+        return replace(self, boot=boot)
 
     @property
     def wrong(self) -> list[Detail]:
-        """What vSphere would cut off in silence: bootstrap values over 64 KiB once encoded."""
-        sizes = {key: len(value) for key, value in self.guestinfo.items()}
-        return [
-            Detail(f"{key} has {size} bytes once encoded; at most {LIMIT}", "secrets.userData")
-            for key, size in sizes.items()
-            if size > LIMIT
-        ]
+        """What is wrong with the bootstrap data."""
+        return list(self.boot.wrong) if self.boot else []
 
     def state(self, vcenter: VCenter) -> State:
         """Return what the caller remembers of this machine on this vCenter, or a fresh state."""
@@ -67,11 +73,6 @@ class Wanted:
     def state_at(self, vcenter: VCenter, phase: str, machine: Machine) -> State:
         """Return the state of the machine at a phase."""
         return self.state(vcenter).at(phase, vm=machine.ref.id, uuid=machine.uuid)
-
-    def sizes(self) -> dict[str, int | str]:
-        """Return what the spec sets of a VM's ConfigSpec; memory in MiB."""
-        asked = {"numCPUs": self.spec.num_cpus, "memoryMB": self.spec.memory, "guestId": self.spec.guest_id}
-        return {name: value for name, value in asked.items() if value is not None}
 
     def mark(self, placement: str) -> Mark:
         """Return the mark that the clone is born with."""
