@@ -198,6 +198,30 @@ def test_a_result_that_nobody_heard_is_looked_for_from_time_to_time(
     assert asyncio.run(main()) == OK
 
 
+def test_a_look_into_the_stream_that_finds_nothing_goes_on_waiting(
+    nats_server: NatsServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("vsphere_events.client.pending._LOOK_SECONDS", 0.0)
+    monkeypatch.setattr("vsphere_events.client.pending._TICK_SECONDS", 0.01)
+
+    async def main() -> Any:
+        async with streams(nats_server) as connection, reconnecting(nats_server) as client:
+            looked = asyncio.Event()
+
+            async def look(_message: Msg) -> None:
+                looked.set()
+
+            await connection.subscribe("$JS.API.DIRECT.GET.VSPHERE_RESULTS.>", cb=look)
+            await connection.flush()
+            async with client.send("delete_machine", DATA) as pending:
+                waiting = asyncio.create_task(pending.result())
+                await looked.wait()
+                await publish(connection, pending.request, OK)
+                return await waiting
+
+    assert asyncio.run(main()) == OK
+
+
 @asynccontextmanager
 async def reconnecting(server: NatsServer) -> AsyncIterator[Client]:
     async with Client.connected(server.url, source="/producers/test", reconnect_time_wait=0.1) as client:

@@ -66,9 +66,3 @@ def test_coroutines_share_a_client_in_either_mode(stack: Stack, mode: Mode) -> N
             await asyncio.gather(*(client.delete_machine(example("delete_machine", name)) for name in names))
 
     asyncio.run(work())
-
-
-def test_a_function_that_is_not_built_yet_is_unimplemented(stack: Stack) -> None:
-    with SyncClient(stack.nats.url) as client, pytest.raises(CallError) as raised:
-        client.copy_volume(example("copy_volume"))
-    assert raised.value.code is Code.UNIMPLEMENTED

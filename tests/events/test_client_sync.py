@@ -148,6 +148,15 @@ def test_a_server_that_is_not_there_is_unavailable(monkeypatch: pytest.MonkeyPat
     assert raised.value.code is Code.UNAVAILABLE
 
 
+def test_without_patience_a_server_that_is_not_there_is_unavailable_at_once() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    url = f"nats://127.0.0.1:{port}"
+    with pytest.raises(CallError) as raised, SyncClient(url, allow_reconnect=False):
+        pass
+    assert raised.value.code is Code.UNAVAILABLE
+
+
 def test_a_server_that_refuses_the_password_is_named_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("vsphere_events.client.client._CONNECT_SECONDS", 1.0)
     with (

@@ -71,6 +71,21 @@ def test_an_interrupted_demo_stops_everything(vcsim_binary: Path) -> None:
     assert not any(map(alive, below))
 
 
+def test_a_promise_that_is_broken_is_told_with_the_worker_s_log(
+    vcsim_binary: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert vcsim_binary.is_file()
+
+    async def broken(*_: object) -> None:
+        raise demo.DemoError("there should be three machines")
+
+    monkeypatch.setattr(demo, "main_job", broken)
+    assert demo.demo() == 1
+    said = capsys.readouterr().out
+    assert "there should be three machines" in said
+    assert "worker starts" in said
+
+
 def test_a_vcenter_that_is_not_as_before_is_a_failure(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(demo.DemoError, match="as before"):
         demo.compare(Console(), ["/DC0", "/DC0/vm/old"], ["/DC0", "/DC0/vm/new"])
