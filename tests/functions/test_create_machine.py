@@ -228,6 +228,7 @@ def test_m16_odd_names_work(shared_vcenter: SimulatedVCenter, name: str) -> None
     with at(shared_vcenter) as ctx:
         made = create(ctx, name)
         assert status(ctx, name).node_name == name
+        assert f"/DC0/vm/demo/machines/{name}" in vms(shared_vcenter)
         assert create(ctx, name) == made
         assert delete(ctx, name).provider_id == made.provider_id
 

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from pyVmomi import vim
@@ -32,6 +33,7 @@ from vsphere_functions.machine.create_machine import create_machine
 from vsphere_functions.machine.delete_machine import delete_machine
 from vsphere_functions.steps import Step, Steps
 from vsphere_functions.vsphere import destroy
+from vsphere_functions.vsphere.follow import change
 
 OURS = "/DC0/vm/demo/machines/worker-1"
 VOLUME = "[we ird (1)] vols/data-1.vmdk"
@@ -73,6 +75,20 @@ def test_m22_deleting_twice_or_what_never_was_is_ok(vcenter: SimulatedVCenter) -
         assert (again.provider_id, again.detached_volumes) == (made.provider_id, ())
         never = delete(ctx, "worker-7")
     assert (never.provider_id, never.detached_volumes) == (None, ())
+
+
+def test_m22_a_machine_that_another_destroys_meanwhile_is_gone(
+    vcenter: SimulatedVCenter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def late(*arguments: Any) -> Steps[Any]:
+        vcenter.govc("vm.destroy", OURS)
+        return (yield from change(*arguments))
+
+    monkeypatch.setattr(destroy, "change", late)
+    with at(vcenter) as ctx:
+        made = create(ctx)
+        assert delete(ctx).provider_id == made.provider_id
+    assert OURS not in vms(vcenter)
 
 
 def test_m25_a_late_delete_does_not_hit_the_next_machine_of_the_name(vcenter: SimulatedVCenter) -> None:
