@@ -49,10 +49,13 @@ def with_stores(
         yield ctx
 
 
+def _named(volume_id: str | None, more: dict[str, Any]) -> dict[str, Any]:
+    return {"id": volume_id, **more} if volume_id else more
+
+
 def creating(ctx: Context, volume_id: str | None = "data-1", **more: Any) -> Generator[Step, None, Any]:
     """A create that has not taken its first step yet."""
-    data = {"id": volume_id, **more} if volume_id else more
-    return create_volume(CreateVolumeRequest.parse(data), ctx)
+    return create_volume(CreateVolumeRequest.parse(_named(volume_id, more)), ctx)
 
 
 def create(ctx: Context, volume_id: str | None = "data-1", **more: Any) -> Volume:
@@ -61,17 +64,17 @@ def create(ctx: Context, volume_id: str | None = "data-1", **more: Any) -> Volum
     return made
 
 
-def get(ctx: Context, volume_id: str = "data-1", **more: Any) -> Volume:
+def get(ctx: Context, volume_id: str | None = "data-1", **more: Any) -> Volume:
     """Look at a volume."""
-    return get_volume(GetVolumeRequest.parse({"id": volume_id, **more}), ctx).volume
+    return get_volume(GetVolumeRequest.parse(_named(volume_id, more)), ctx).volume
 
 
-def destroying(ctx: Context, volume_id: str = "data-1", **more: Any) -> Generator[Step, None, Any]:
+def destroying(ctx: Context, volume_id: str | None = "data-1", **more: Any) -> Generator[Step, None, Any]:
     """A destroy that has not taken its first step yet."""
-    return destroy_volume(DestroyVolumeRequest.parse({"id": volume_id, **more}), ctx)
+    return destroy_volume(DestroyVolumeRequest.parse(_named(volume_id, more)), ctx)
 
 
-def destroy(ctx: Context, volume_id: str = "data-1", **more: Any) -> None:
+def destroy(ctx: Context, volume_id: str | None = "data-1", **more: Any) -> None:
     """Destroy a volume."""
     end(destroying(ctx, volume_id, **more))
 

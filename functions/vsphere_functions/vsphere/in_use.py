@@ -16,7 +16,15 @@ from vsphere_functions.vsphere.vcenter import VCenter
 
 WHERE = ("name", "parent", "datastore", "config.files.vmPathName")
 """Of a VM: where it lies."""
-DISKS = (*WHERE, "config.template", "config.hardware.device", "layoutEx.file", "snapshot")
+DISKS = (
+    *WHERE,
+    "config.template",
+    "config.hardware.device",
+    "layoutEx.disk",
+    "layoutEx.file",
+    "layoutEx.snapshot",
+    "snapshot",
+)
 """Of a VM: also every disk that it refers to."""
 
 
@@ -85,8 +93,8 @@ class InUse:
             uuid = plain_uuid(backing.get("uuid"))
             if uuid:
                 self.places.setdefault(uuid, backing.get("fileName", ""))
-        for file in listed(row.get("layoutEx.file")):
-            spot = self.surroundings.spot_of_file(row, file.get("name", ""))
+        for file in chains(row):
+            spot = self.surroundings.spot_of_file(row, file)
             if spot is not None:
                 self._note(self.held, spot, where)
 
@@ -123,6 +131,21 @@ def _backings(devices: Any) -> Iterator[dict[str, Any]]:
         while isinstance(backing, dict):
             yield backing
             backing = backing.get("parent")
+
+
+def chains(row: Row) -> Iterator[str]:
+    """Yield the files of the chains of a VM's disks and of its snapshots' (layoutEx.file keeps those of the past)."""
+    names = {file.get("key"): file.get("name", "") for file in listed(row.get("layoutEx.file"))}
+    layouts = listed(row.get("layoutEx.disk"))
+    for snapshot in listed(row.get("layoutEx.snapshot")):
+        layouts = [*layouts, *listed(snapshot.get("disk"))]
+    keys = {
+        key
+        for layout in layouts
+        for link in listed(layout.get("chain"))
+        for key in listed(link.get("fileKey"))
+    }
+    yield from (names[key] for key in keys & names.keys())
 
 
 def _snapshots(info: Any) -> Iterator[Ref]:
