@@ -16,7 +16,6 @@ from vsphere_events.code import Code
 from vsphere_events.error import CallError
 from vsphere_events.model import Result
 from vsphere_events.volume import anonymous_id
-from vsphere_events.volume import anonymous_id
 from vsphere_functions.context import Context
 from vsphere_functions.runtime import telemetry
 from vsphere_functions.runtime.catalogue import Catalogue, implementation
@@ -26,7 +25,6 @@ from vsphere_functions.runtime.gate import Gate
 from vsphere_functions.runtime.operations import Foreign
 from vsphere_functions.runtime.settings import Settings
 from vsphere_functions.runtime.store import Store
-from vsphere_functions.runtime.stores import stores_of
 from vsphere_functions.runtime.stores import stores_of
 from vsphere_functions.runtime.unfinished import Making
 from vsphere_functions.steps import Step
@@ -123,8 +121,6 @@ class Desk:
             user_data=call.user_data,
             fence=fence or Unfenced(),
             unfinished=self.making(call),
-            stores=stores_of(self.settings, call.address.label, call.host),
-            operation=anonymous_id(call.address.event.source, call.address.event.id),
             stores=stores_of(self.settings, call.address.label, call.host),
             operation=anonymous_id(call.address.event.source, call.address.event.id),
             clock=self.clock,
