@@ -34,6 +34,7 @@ class Entrance:
         self.lease = Lease(desk.store, keys, holder_of(address.key, name), desk.lease)
         caps = caps_of(prepared, self._limits) if isinstance(prepared, Call) else ()
         self._slots = Slots(desk.store, desk.gate, self.lease, caps, delivery.sequence)
+        self._waits = False
 
     async def in_line(self) -> bool:
         """Tell whether it has to wait for a slot; asked before all else where others wait, since a claim costs more.
@@ -76,10 +77,13 @@ class Entrance:
             delay = min(delay, max((expires - now).total_seconds(), 0.0))
         if sequence is not None:
             self._desk.gate.wait(cap, sequence, delay)
+        self._waits = True
         return Again(delay, _FULL, begun=False)
 
     async def let_go(self, *, keeps_slots: bool) -> None:
         """Give everything back; slots that are kept run out unless the next try takes them over before."""
+        if not self._waits:
+            self._desk.gate.entered(self._slots.caps, self._delivery.sequence)
         await self.lease.release(leaving=self._slots.keys if keeps_slots else ())
         if self._slots.keys and not keeps_slots:
             self._desk.gate.opened(self._slots.caps)
