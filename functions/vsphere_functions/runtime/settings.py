@@ -170,14 +170,10 @@ class Store(Section):
 class Limits(Section):
     """How much is done at once, how often it is tried and for how long."""
 
-    creates_per_vcenter: Count = Field(
-        16, description="creates that run at once on one vCenter (not enforced yet)"
-    )
-    creates_per_template: Count = Field(
-        5, description="clones that run at once of one template (not enforced yet)"
-    )
+    creates_per_vcenter: Count = Field(16, description="creates in flight at once on one vCenter")
+    creates_per_template: Count = Field(5, description="creates in flight at once of one template")
     creates_per_datastore: Count = Field(
-        8, description="clones that run at once to one datastore (not enforced yet)"
+        8, description="creates in flight at once to one datastore or datastore cluster"
     )
     attempts: Count = Field(5, description="tries of a request that changes something")
     budget_seconds: Seconds = Field(540, description="work of one try")
