@@ -19,7 +19,7 @@ def find_template(
     """Return the VM at a path below the datacenter's VM folder, else what the text can mean otherwise.
 
     None, with the paths of all that it can mean, when they are several; None without paths when there is nothing.
-    A name means templates of the datacenter only; a reference or uuid any VM of the vCenter.
+    A name means templates of the datacenter only; a reference or uuid any VM, one of the datacenter first.
     """
     found = _at_path(vcenter, atlas, datacenter, given)
     if found is not None:
@@ -27,9 +27,10 @@ def find_template(
     hits = _meant(vcenter, datacenter, given)
     for ref, row in hits.items():
         atlas.remember(ref, row)
-    if len(hits) == 1:
-        return next(iter(hits)), []
-    return None, ["/".join(atlas.path(ref)) for ref in hits]
+    inside = [ref for ref in hits if atlas.datacenter(ref) == datacenter] or list(hits)
+    if len(inside) == 1:
+        return inside[0], []
+    return None, ["/".join(atlas.path(ref)) for ref in inside]
 
 
 def _at_path(vcenter: VCenter, atlas: Atlas, datacenter: Ref, given: str) -> Ref | None:
