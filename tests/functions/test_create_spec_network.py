@@ -169,3 +169,24 @@ def test_a_switch_that_has_no_such_network_is_refused_with_those_that_have(
     assert detail.candidates[0].startswith("DC0_DVPG0 (switchUuid ")
     assert [one.field for one in several.details] == ["providerSpec.networks.0.switchUuid"]
     assert several.details[0].candidates == ("VM Network",)
+
+
+def test_each_network_and_what_else_the_spec_asks_for_needs_its_privilege(vcenter: SimulatedVCenter) -> None:
+    device, resource = "VirtualMachine.Config.AddRemoveDevice", "VirtualMachine.Config.Resource"
+    customizing = {"VirtualMachine.Provisioning.Customize", "VirtualMachine.Provisioning.ReadCustSpecs"}
+    vcenter.control.deny("Network.Assign", device, resource, *customizing)
+    spec: dict[str, Any] = {"network": None, "networks": [STATIC, {"name": "VM Network"}]}
+    with at(vcenter) as ctx:
+        plain = {(one.privilege, one.object) for one in validate(ctx).missing_privileges}
+        several = {
+            (one.privilege, one.object)
+            for one in validate(ctx, **spec, cpuAllocation={"reservation": 1}).missing_privileges
+        }
+        custom = {one.privilege for one in validate(ctx, customization="vcsim-linux").missing_privileges}
+    assert plain == {("Network.Assign", "DC0/network/DC0_DVPG0")}
+    assert several == plain | {
+        ("Network.Assign", "DC0/network/VM Network"),
+        (device, "DC0/vm/demo/machines"),
+        (resource, "DC0/vm/demo/machines"),
+    }
+    assert custom == {"Network.Assign", *customizing}

@@ -98,7 +98,7 @@ def look(vcenter: VCenter, want: Wanted) -> tuple[Resolved, dict[Ref, Row], list
 
 
 def _key(spec: CreateSpec) -> str:
-    """Return what of a spec decides about places."""
+    """Return what of a spec decides about places, and about the privileges that it takes there."""
     names = {
         "datacenter",
         "folder",
@@ -111,6 +111,10 @@ def _key(spec: CreateSpec) -> str:
         "networks",
         "switch_uuid",
         "template_vm",
+        "customization",
+        "cpu_allocation",
+        "memory_allocation",
+        "memory_reservation_locked_to_max",
     }
     return spec.model_dump_json(include=names)
 

@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 from vsphere_events.code import Code
 from vsphere_events.error import CallError, Detail
+from vsphere_events.provider_spec import CreateSpec
 from vsphere_functions.vsphere.ref import Ref
 from vsphere_functions.vsphere.resolve import Resolved
 from vsphere_functions.vsphere.vcenter import VCenter
@@ -29,6 +30,10 @@ POOL = ("Resource.AssignVMToPool",)
 STORAGE = ("Datastore.AllocateSpace",)
 NETWORK = ("Network.Assign",)
 ROOT = ("Global.ManageCustomFields",)
+RESERVING = ("VirtualMachine.Config.Resource",)
+SEVERAL_CARDS = ("VirtualMachine.Config.AddRemoveDevice",)
+CUSTOMIZING = ("VirtualMachine.Provisioning.Customize",)
+READING_SPECS = ("VirtualMachine.Provisioning.ReadCustSpecs",)
 
 
 class Missing(NamedTuple):
@@ -75,11 +80,29 @@ def refuse_missing(vcenter: VCenter, found: Resolved) -> None:
 
 
 def _wanted(vcenter: VCenter, found: Resolved) -> Iterator[tuple[Ref, tuple[str, ...]]]:
-    yield vcenter.session.content["rootFolder"], ROOT
-    places = (found.template, found.folder, found.pool, found.storage, found.network)
-    for ref, privileges in zip(places, (TEMPLATE, FOLDER, POOL, STORAGE, NETWORK), strict=True):
+    spec = found.spec
+    customized = spec is not None and spec.customization is not None
+    yield vcenter.session.content["rootFolder"], (*ROOT, *(READING_SPECS if customized else ()))
+    places: tuple[tuple[Ref | None, tuple[str, ...]], ...] = (
+        (found.template, (*TEMPLATE, *(CUSTOMIZING if customized else ()))),
+        (found.folder, (*FOLDER, *_extras(spec))),
+        (found.pool, POOL),
+        (found.storage, STORAGE),
+        *((network, NETWORK) for network in found.networks),
+    )
+    for ref, privileges in places:
         if ref is not None:
             yield ref, privileges
+
+
+def _extras(spec: CreateSpec | None) -> Iterator[str]:
+    """Name what only some specs need of the folder."""
+    if spec is None:
+        return
+    if spec.cpu_allocation or spec.memory_allocation or spec.memory_reservation_locked_to_max is not None:
+        yield from RESERVING
+    if len(spec.networks) > 1:
+        yield from SEVERAL_CARDS
 
 
 def _user(vcenter: VCenter) -> str:

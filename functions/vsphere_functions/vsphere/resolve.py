@@ -28,11 +28,12 @@ class Resolved:
     networks: tuple[Ref | None, ...] = ()
     template: Ref | None = None
     wrong: list[Detail] = field(default_factory=list)
+    spec: CreateSpec | None = field(default=None, repr=False)
 
     @classmethod
     def of(cls, vcenter: VCenter, spec: CreateSpec) -> Self:
         """Survey the vCenter and resolve all names of the spec."""
-        found = cls(Atlas.survey(vcenter))
+        found = cls(Atlas.survey(vcenter), spec=spec)
         found.datacenter = found.find_datacenter(spec.datacenter)
         if found.datacenter is not None:
             found.fill(vcenter, spec, found.datacenter)
@@ -43,11 +44,6 @@ class Resolved:
         """All objects that were found, each once."""
         parts = (self.datacenter, self.folder, self.compute, self.pool, self.host)
         return list({ref for ref in (*parts, self.storage, *self.networks, self.template) if ref})
-
-    @property
-    def network(self) -> Ref | None:
-        """The network of the first card."""
-        return next(iter(self.networks), None)
 
     def fill(self, vcenter: VCenter, spec: CreateSpec, datacenter: Ref) -> None:
         """Resolve what lies inside the datacenter."""
