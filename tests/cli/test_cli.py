@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
+import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from support.commands import run
-from vsphere_functions.cli import COMMANDS
+from support.commands import BASE, command, run
+from vsphere_functions.cli.commands import COMMANDS
 from vsphere_functions.local.examples import EXAMPLES
 
 SETTINGS = """
@@ -40,9 +42,7 @@ def test_every_command_says_what_it_does(command: str) -> None:
 
 def test_help_imports_nothing_heavy() -> None:
     heavy = ["nats", "pydantic", "pyVmomi", "lxml", "functions_framework", "uvicorn"]
-    script = (
-        "import sys, vsphere_functions.cli; print([name for name in sys.argv[1:] if name in sys.modules])"
-    )
+    script = "import sys, vsphere_functions.cli.commands; print([name for name in sys.argv[1:] if name in sys.modules])"
     said = subprocess.run(
         [sys.executable, "-c", script, *heavy], capture_output=True, text=True, check=True
     ).stdout
@@ -73,6 +73,8 @@ def test_an_unknown_function_is_wrong_usage_and_the_known_ones_are_named() -> No
         ("{", "not JSON"),
         ("no/such/file", "No such file"),
         ('{"data": 7}', "a JSON object"),
+        ("[]", "a JSON object"),
+        ("", "--data: is empty"),
         ("-", "not JSON"),
     ],
 )
@@ -98,7 +100,41 @@ def test_a_server_that_is_not_there_is_a_failure(env: dict[str, str]) -> None:
 def test_nats_that_is_not_there_is_a_failure(env: dict[str, str]) -> None:
     said = run("invoke", "get_machine_status", "--data", "{}", env=env)
     assert said.returncode == 1
-    assert "NATS does not answer" in said.stderr
+    assert "NATS at nats://127.0.0.1:1 does not answer" in said.stderr
+
+
+def test_the_id_of_a_request_is_told_before_it_is_sent(env: dict[str, str]) -> None:
+    said = run("invoke", "get_machine_status", "--data", "{}", "--via", "http", "--id", "req 1", env=env)
+    assert said.stderr.startswith("vsphere-functions: request req 1; waiting up to 600 s\n")
+    assert said.stdout == ""
+
+
+@pytest.mark.parametrize("how", ["timeout", "signal"])
+def test_a_request_that_is_not_awaited_to_its_end_may_still_be_running(env: dict[str, str], how: str) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        env["HTTP_URL"] = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        limit = "0.2" if how == "timeout" else "30"
+        arguments = command(
+            "invoke", "get_machine_status", "--data", "{}", "--via", "http", "--id", "r", "--timeout", limit
+        )
+        with subprocess.Popen(
+            arguments, env={**BASE, **env}, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        ) as process:
+            if how == "signal":
+                assert process.stderr
+                assert "request r;" in process.stderr.readline()
+                process.send_signal(signal.SIGINT)
+            out, told = process.communicate(timeout=20)
+    assert process.returncode == (1 if how == "timeout" else 130)
+    assert "it may still be running, and the same command with --id r asks for its result" in told
+    assert out == ""
+    assert "Traceback" not in told
+
+
+def test_an_interrupt_while_the_command_is_loaded_shows_no_traceback(tmp_path: Path) -> None:
+    (tmp_path / "typer.py").write_text("raise KeyboardInterrupt\n")
+    said = run("--help", env={"PYTHONPATH": str(tmp_path)})
+    assert (said.returncode, said.stderr) == (130, "")
 
 
 def test_over_http_the_result_is_always_awaited(env: dict[str, str]) -> None:
@@ -124,14 +160,14 @@ def test_settings_that_cannot_be_used_are_wrong_usage_without_their_values(
     assert "do-not-show" not in said.stderr
 
 
-@pytest.mark.parametrize("command", ["worker", "setup"])
-def test_without_nats_there_is_nothing_to_work_with(env: dict[str, str], command: str) -> None:
+@pytest.mark.parametrize("command", [["worker"], ["setup"], ["invoke", "list_machines", "--data", "{}"]])
+def test_without_nats_there_is_nothing_to_work_with(env: dict[str, str], command: list[str]) -> None:
     Path(env["VSPHERE_FUNCTIONS_CONFIG"]).write_text(
         SETTINGS.partition("[vcenters")[2].join(["[vcenters", ""])
     )
-    said = run(command, env=env)
-    assert said.returncode in {1, 2}
-    assert "nats: is required" in said.stderr
+    said = run(*command, env=env)
+    assert said.returncode == 2
+    assert said.stderr.startswith("vsphere-functions: settings: nats: is required")
     assert "Traceback" not in said.stderr
 
 
@@ -145,6 +181,49 @@ def test_settings_are_printed_with_secrets_masked(env: dict[str, str]) -> None:
     said = run("settings", env=env)
     assert said.returncode == 0
     assert json.loads(said.stdout)["vcenters"]["default"]["password"] == "*" * 10
+
+
+def test_each_problem_of_the_settings_has_a_line_of_its_own(env: dict[str, str]) -> None:
+    Path(env["VSPHERE_FUNCTIONS_CONFIG"]).write_text("[limits]\nattempts = 0\n[nats]\nurls = 1\n")
+    said = run("settings", env=env)
+    lines = said.stderr.splitlines()
+    assert len(lines) == 2
+    assert all(line.startswith("vsphere-functions: settings: ") for line in lines)
+
+
+def test_a_variable_that_means_nothing_is_refused_with_the_one_it_may_mean(env: dict[str, str]) -> None:
+    said = run("settings", env={**env, "VSPHERE_FUNCTIONS_NATS_URL": "nats://do-not-show"})
+    assert said.returncode == 2
+    assert "VSPHERE_FUNCTIONS_NATS_URL: there is no such setting" in said.stderr
+    assert "did you mean VSPHERE_FUNCTIONS_NATS__URL?" in said.stderr
+    assert "do-not-show" not in said.stderr
+
+
+def test_settings_name_each_file_that_is_not_there(env: dict[str, str], tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    Path(env["VSPHERE_FUNCTIONS_CONFIG"]).write_text(
+        SETTINGS
+        + 'ca_file = "no-ca"\n[secrets.a]\ndirectory = "no-secret"\n[secrets.b]\ndirectory = "empty"\n'
+        '[vcenters.a]\nurl = "https://a/sdk"\nsecret = "a"\n[vcenters.b]\nurl = "https://b/sdk"\nsecret = "b"\n'
+        '[vcenters.c]\nurl = "https://c/sdk"\nuser = "u"\npassword_file = "no-password"\n'
+    )
+    said = run("settings", env=env)
+    assert said.returncode == 2
+    assert json.loads(said.stdout)["nats"]
+    assert [line.removeprefix("vsphere-functions: settings: ") for line in said.stderr.splitlines()] == [
+        f"vcenters.default.ca_file: {tmp_path}/no-ca: No such file or directory",
+        f"vcenters.c.password_file: {tmp_path}/no-password: No such file or directory",
+        f"secrets.a.directory: {tmp_path}/no-secret: No such file or directory",
+        "vcenters.b: the secret of vCenter b has no user or no password",
+    ]
+
+
+@pytest.mark.parametrize("way", [["settings"], ["invoke", "list_machines", "--data", "{}", "--via", "http"]])
+def test_settings_that_are_gone_ask_whether_up_is(env: dict[str, str], way: list[str]) -> None:
+    Path(env["VSPHERE_FUNCTIONS_CONFIG"]).unlink()
+    said = run(*way, env=env)
+    assert said.returncode == (2 if way == ["settings"] else 1)
+    assert "if it comes from `up`, is that still running?" in said.stderr
 
 
 def test_serve_says_when_its_address_cannot_be_had(env: dict[str, str]) -> None:

@@ -14,7 +14,7 @@ from vsphere_events.client import request_event
 from vsphere_events.code import Code
 from vsphere_events.envelope import Mode, from_http, to_http
 from vsphere_events.error import CallError
-from vsphere_functions.cli.http_post import post
+from vsphere_functions.cli.http_post import address, post
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -52,13 +52,13 @@ def answering(monkeypatch: pytest.MonkeyPatch, *answers: Answer) -> Iterator[lis
 
 def test_the_answer_is_the_event(monkeypatch: pytest.MonkeyPatch) -> None:
     with answering(monkeypatch, OK) as heard:
-        assert post(EVENT, 5) == EVENT
+        assert post(EVENT, address(), 5) == EVENT
     assert from_http({"Content-Type": "application/cloudevents+json"}, heard[0]).event == EVENT
 
 
 def test_503_asks_for_the_same_event_again(monkeypatch: pytest.MonkeyPatch) -> None:
     with answering(monkeypatch, (503, {"Retry-After": "0"}, b"{}"), OK) as heard:
-        assert post(EVENT, 5) == EVENT
+        assert post(EVENT, address(), 5) == EVENT
     assert heard[0] == heard[1]
 
 
@@ -76,7 +76,7 @@ def test_an_answer_without_an_event_is_a_call_error(
     monkeypatch: pytest.MonkeyPatch, status: int, body: bytes, code: Code, message: str
 ) -> None:
     with answering(monkeypatch, (status, {"Retry-After": "60"}, body)), pytest.raises(CallError) as raised:
-        post(EVENT, 5)
+        post(EVENT, address(), 5)
     assert raised.value.code is code
     assert message in raised.value.message
 
@@ -85,5 +85,5 @@ def test_a_server_that_does_not_answer_in_time_is_deadline_exceeded(monkeypatch:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         monkeypatch.setenv("HTTP_URL", f"http://127.0.0.1:{silent.getsockname()[1]}")
         with pytest.raises(CallError) as raised:
-            post(EVENT, 0.2)
+            post(EVENT, address(), 0.2)
     assert raised.value.code is Code.DEADLINE_EXCEEDED

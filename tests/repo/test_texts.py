@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from vsphere_functions.cli import COMMANDS, docs
+from vsphere_functions.cli import docs
+from vsphere_functions.cli.commands import COMMANDS
 
 ROOT = Path(__file__).parents[2]
 THIS = Path(__file__).relative_to(ROOT)

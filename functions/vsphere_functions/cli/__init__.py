@@ -1,24 +1,13 @@
 """The command line: a file per command, each importing what it needs when it runs."""
 
-import typer
+import sys
 
-from vsphere_functions.cli.demo import demo
-from vsphere_functions.cli.example import example
-from vsphere_functions.cli.invoke import invoke
-from vsphere_functions.cli.serve import serve
-from vsphere_functions.cli.settings import settings
-from vsphere_functions.cli.setup import setup
-from vsphere_functions.cli.up import up
-from vsphere_functions.cli.worker import worker
 
-COMMANDS = (worker, serve, setup, settings, invoke, example, up, demo)
+def app() -> None:
+    """Run `vsphere-functions`; ^C ends it without a traceback, also while it is still being loaded."""
+    try:
+        from vsphere_functions.cli.commands import app as commands
 
-app = typer.Typer(
-    name="vsphere-functions",
-    help="Machines and volumes on vSphere, as functions over NATS JetStream and HTTP.",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-)
-for _command in COMMANDS:
-    app.command()(_command)
+        commands(prog_name="vsphere-functions")
+    except KeyboardInterrupt:
+        sys.exit(130)

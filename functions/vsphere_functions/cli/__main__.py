@@ -2,4 +2,4 @@
 
 from vsphere_functions.cli import app
 
-app(prog_name="vsphere-functions")
+app()

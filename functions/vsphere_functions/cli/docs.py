@@ -12,7 +12,7 @@ import typer
 from vsphere_events import schemas
 from vsphere_events.functions import FUNCTIONS
 from vsphere_events.subjects import Kind
-from vsphere_functions.cli import app
+from vsphere_functions.cli.commands import app
 from vsphere_functions.runtime.catalogue import CATALOGUE
 from vsphere_functions.runtime.settings_table import settings_table
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -13,31 +14,50 @@ if TYPE_CHECKING:
     from vsphere_functions.runtime.settings import Settings
 
 USAGE = 2
+INTERRUPTED = 130
 
 
 def fail(message: str, status: int = 1) -> NoReturn:
     """End with a line on stderr."""
-    typer.echo(f"vsphere-functions: {message}", err=True)
+    tell(message)
     raise typer.Exit(status)
 
 
-def load_settings() -> Settings:
-    """Read the settings of this process."""
+def tell(message: str) -> None:
+    """Say something on stderr; stdout is for what was asked for."""
+    typer.echo(f"vsphere-functions: {message}", err=True)
+
+
+def load_settings(*, with_nats: bool = False) -> Settings:
+    """Read the settings of this process; `with_nats`: they have to say where NATS is."""
     from vsphere_functions.runtime.settings import SettingsError, load
 
     try:
-        return load()
+        settings = load()
+        if with_nats:
+            from vsphere_functions.hosts.nats_connection import nats_of
+
+            nats_of(settings)
     except SettingsError as error:
-        fail(f"settings: {error}", USAGE)
+        for line in str(error).splitlines():
+            tell(f"settings: {line}{after_up()}")
+        raise typer.Exit(USAGE) from None
+    return settings
+
+
+def after_up() -> str:
+    """Say why settings can be gone: the file of an `up` ends with it."""
+    from vsphere_functions.runtime.settings import FILE
+
+    gone = FILE in os.environ and not Path(os.environ[FILE]).exists()
+    return f" ({FILE} names no file; if it comes from `up`, is that still running?)" if gone else ""
 
 
 def request_data(text: str) -> dict[str, Any]:
     """Read a request's data from JSON, a file of it, or `-` for stdin; `{"data": …}` is taken apart."""
-    if not text.lstrip().startswith("{"):
-        try:
-            text = sys.stdin.read() if text == "-" else Path(text).read_text("utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            fail(f"--data: {error}", USAGE)
+    text = _text(text)
+    if not text.strip():
+        fail("--data: is empty; it should be a JSON object, a file with one, or - for stdin", USAGE)
     try:
         found = json.loads(text)
     except ValueError as error:
@@ -47,6 +67,15 @@ def request_data(text: str) -> dict[str, Any]:
     if not isinstance(found, dict):
         fail("--data: should be a JSON object", USAGE)
     return found
+
+
+def _text(given: str) -> str:
+    if not given.strip() or given.lstrip().startswith(("{", "[")):
+        return given
+    try:
+        return sys.stdin.read() if given == "-" else Path(given).read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        fail(f"--data: {error}", USAGE)
 
 
 def known(function: str) -> str:

@@ -14,10 +14,10 @@ from vsphere_events.error import CallError
 from vsphere_functions.cli.given import USAGE, fail, load_settings
 
 
-def post(event: CloudEvent, seconds: float) -> CloudEvent:
+def post(event: CloudEvent, where: str, seconds: float) -> CloudEvent:
     """Send until there is a result: 503 asks for another try, and the event's id keeps it the same request."""
     headers, body = to_http(event, Mode.STRUCTURED)
-    request = urllib.request.Request(address(), body, headers, method="POST")  # noqa: S310 - `address` checks it
+    request = urllib.request.Request(where, body, headers, method="POST")  # noqa: S310 - `address` checks it
     until = time.monotonic() + seconds
     while True:
         status, answered, text = _send(request, max(until - time.monotonic(), 0.001))

@@ -11,7 +11,7 @@ def setup() -> None:
     from vsphere_functions.runtime.settings import SettingsError
 
     try:
-        for name in run(load_settings()):
+        for name in run(load_settings(with_nats=True)):
             typer.echo(name)
     except SettingsError as error:
         fail(str(error))

@@ -8,7 +8,7 @@ from typing import Any
 from nats.aio.client import Client
 from nats.errors import Error as NatsError
 
-from vsphere_functions.runtime.settings import Nats, Settings, SettingsError
+from vsphere_functions.runtime.settings import PREFIX, Nats, Settings, SettingsError
 
 OnError = Callable[[Exception], Awaitable[None]]
 Notice = Callable[[], Awaitable[None]]
@@ -36,8 +36,13 @@ async def _nothing() -> None:
 def nats_of(settings: Settings) -> Nats:
     """Return the section [nats]; SettingsError when there is none."""
     if settings.nats is None:
-        raise SettingsError("nats: is required here, at least nats.url")
+        raise SettingsError(f"nats: is required here: a section [nats], or {PREFIX}NATS__URL")
     return settings.nats
+
+
+def addresses(section: Nats) -> str:
+    """Name the servers, without what their addresses may tell of a user."""
+    return ", ".join(url.rpartition("@")[2] for url in section.url)
 
 
 async def connect(
@@ -77,9 +82,7 @@ async def connect(
         await client.close()  # or what it has opened so far stays open
         if not isinstance(error, NatsError | OSError):
             raise
-        raise SettingsError(
-            f"NATS at {', '.join(section.url)}: {str(error) or type(error).__name__}"
-        ) from error
+        raise SettingsError(f"NATS at {addresses(section)}: {str(error) or type(error).__name__}") from error
     connecting = False
     return client
 

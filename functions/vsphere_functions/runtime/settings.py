@@ -21,10 +21,11 @@ from pydantic import (
 )
 
 from vsphere_events.subjects import is_vcenter
+from vsphere_functions.runtime import settings_names
 from vsphere_functions.vsphere.files import DatastorePath
 
-PREFIX = "VSPHERE_FUNCTIONS_"
-FILE = "VSPHERE_FUNCTIONS_CONFIG"
+PREFIX = settings_names.PREFIX
+FILE = settings_names.FILE
 
 
 class SettingsError(Exception):
@@ -79,7 +80,10 @@ class Section(BaseModel):
 class Nats(Section):
     """Where NATS is, and how long a request may go without a sign of life."""
 
-    url: Names = Field(("nats://127.0.0.1:4222",), description="server addresses, separated by commas")
+    url: Names = Field(
+        ("nats://127.0.0.1:4222",),
+        description="server addresses, separated by commas; without any key of this section there is no NATS",
+    )
     creds: File | None = Field(None, description="credentials file (JWT and seed)")
     nkey_seed_file: File | None = Field(None, description="file with an nkey seed")
     user: str | None = Field(None, description="user, with `password`")
@@ -262,8 +266,11 @@ def load(path: Path | None = None, environ: Mapping[str, str] = os.environ) -> S
     """
     path = path or (Path(environ[FILE]) if environ.get(FILE) else None)
     table = _read(path) if path else {}
-    for name, value in sorted(environ.items()):
-        if name.startswith(PREFIX) and name != FILE and "__" in name:
+    variables = {name: value for name, value in environ.items() if name.startswith(PREFIX) and name != FILE}
+    if problems := list(settings_names.wrong(Settings, variables)):
+        raise SettingsError("\n".join(problems))
+    for name, value in sorted(variables.items()):
+        if "__" in name:
             _overlay(table, name, value)
     try:
         return Settings.model_validate(table, context={"base": path and path.resolve().parent})

@@ -1,42 +1,23 @@
 """The settings as a Markdown table, for the generated documentation."""
 
-import typing
 from collections.abc import Iterator
-from typing import Any
 
-from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from vsphere_functions.runtime.settings import PREFIX, Settings
+from vsphere_functions.runtime.settings import Settings
+from vsphere_functions.runtime.settings_names import fields, variable
 
 _HEAD = ("| key | environment | default | meaning |", "|---|---|---|---|")
 
 
 def settings_table() -> str:
     """Render a row per key: its name in the file, its environment variable, its default, what it means."""
-    return "\n".join((*_HEAD, *_rows(Settings, ""))) + "\n"
+    return "\n".join((*_HEAD, *_rows())) + "\n"
 
 
-def _rows(model: type[BaseModel], under: str) -> Iterator[str]:
-    for name, field in model.model_fields.items():
-        key = f"{under}{name}"
-        section, named = _section(field.annotation)
-        if section:
-            yield from _rows(section, f"{key}.<name>." if named else f"{key}.")
-        else:
-            yield f"| `{key}` | `{_variable(key)}` | {_default(field)} | {field.description} |"
-
-
-def _section(annotation: Any) -> tuple[type[BaseModel] | None, bool]:
-    """Find the section a field holds, and whether it holds many under names."""
-    named = typing.get_origin(annotation) is dict
-    candidates = [annotation, *typing.get_args(annotation)]
-    found = next((one for one in candidates if isinstance(one, type) and issubclass(one, BaseModel)), None)
-    return found, named
-
-
-def _variable(key: str) -> str:
-    return PREFIX + "__".join("<NAME>" if part == "<name>" else part.upper() for part in key.split("."))
+def _rows() -> Iterator[str]:
+    for key, field in fields(Settings):
+        yield f"| `{key}` | `{variable(key)}` | {_default(field)} | {field.description} |"
 
 
 def _default(field: FieldInfo) -> str:

@@ -1,0 +1,24 @@
+"""The commands, a file each."""
+
+import typer
+
+from vsphere_functions.cli.demo import demo
+from vsphere_functions.cli.example import example
+from vsphere_functions.cli.invoke import invoke
+from vsphere_functions.cli.serve import serve
+from vsphere_functions.cli.settings import settings
+from vsphere_functions.cli.setup import setup
+from vsphere_functions.cli.up import up
+from vsphere_functions.cli.worker import worker
+
+COMMANDS = (worker, serve, setup, settings, invoke, example, up, demo)
+
+app = typer.Typer(
+    name="vsphere-functions",
+    help="Machines and volumes on vSphere, as functions over NATS JetStream and HTTP.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+for _command in COMMANDS:
+    app.command()(_command)
