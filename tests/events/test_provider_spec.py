@@ -1,5 +1,7 @@
 """The provider spec: Gardener's fields and what is checked of them."""
 
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -8,6 +10,7 @@ from events.requests import FULL, OWNED, SPEC
 from vsphere_events.code import Code
 from vsphere_events.error import CallError
 from vsphere_events.machine import CreateMachineRequest, DeleteMachineRequest
+from vsphere_events.networks import Network
 from vsphere_events.owner import Owner
 from vsphere_events.provider_spec import UNBUILT, CreateSpec, MachineVolume, ProviderSpec, unbuilt
 from vsphere_functions.vsphere.wanted import spec_digest
@@ -247,6 +250,14 @@ def test_ssh_keys_are_trimmed_and_are_one_line_each() -> None:
 )
 def test_the_guest_id_decides_how_a_guest_boots_unless_the_spec_says(spec: dict[str, Any], way: str) -> None:
     assert _create(SPEC | spec).boots_by == way
+
+
+def test_the_reference_names_every_field() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "reference" / "provider-spec.md").read_text("utf-8")
+    for name, field in ProviderSpec.model_fields.items():
+        assert re.search(rf"^\| .*`{field.alias}(\[\])?[`.].* \|", page, re.MULTILINE), name
+    for field in Network.model_fields.values():
+        assert re.search(rf"`(networks\[\])?\.{field.alias}(\[\])?`", page), field.alias
 
 
 def test_a_machine_volume_is_named_in_one_way() -> None:
