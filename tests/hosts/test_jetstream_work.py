@@ -60,6 +60,7 @@ def test_the_same_event_again_is_answered_from_the_record(nats_server: NatsServe
             await one.settled()
             assert await count(one, RESULTS) == 1
         assert world.effects == ["create m-1"]
+        assert world.seen_states == [None], "it ran once"
 
     asyncio.run(run())
 

@@ -105,6 +105,9 @@ def test_e20_the_same_event_again_is_answered_by_the_stored_result(stack: Stack)
         heard = len(producer.on("result"))
         await producer.publish(event)
         await until(lambda: len(producer.on("result")) > heard)
+        about = [one.data for one in producer.on("result") if ".create_machine." in one.subject]
+        assert len(about) == 2
+        assert about[0] == about[1]
         assert await producer.result(event) == first
         assert await messages_on(producer, event) == 1
 
