@@ -107,8 +107,8 @@ def test_a_second_delivery_of_what_runs_elsewhere_only_waits() -> None:
 
 
 def test_a_try_that_takes_too_long_ends_at_its_next_step_and_the_next_goes_on_from_there() -> None:
-    world = World(between=lambda _: time.sleep(0.05))
-    with desk(world, budget_seconds=0.02) as one:
+    world = World(between=lambda _: time.sleep(0.5))
+    with desk(world, budget_seconds=0.4) as one:
         event = request()
         ending = make(one, event)
         assert isinstance(ending, Again)

@@ -76,7 +76,7 @@ def test_a_cap_that_was_full_is_taken_to_be_full_for_a_moment_or_until_a_slot_co
     clock.now += LIMITS.retry_seconds / 8
     assert gate.closed([FOUR, TWO], None) is None
     gate.found_full(TWO, LIMITS)
-    gate.opened([TWO, FOUR])
+    gate.opened([TWO, FOUR], {"slot.template.1": 7, "slot.vcenter.3": 8})
     assert gate.closed([TWO], 7) is None
     assert not gate.crowded([TWO, FOUR]), "and it is forgotten"
 
@@ -111,3 +111,29 @@ def test_the_pause_is_short_and_bounded_and_grows_with_time_and_place(
     assert unit / 8 * 0.8 <= seconds <= unit * 5 * 1.2
     assert pause(LIMITS, waited + 100, ahead, jitter) >= seconds
     assert pause(LIMITS, waited, ahead + 1, jitter) >= seconds
+
+
+def test_slots_that_are_known_to_be_free_are_given_out_once_and_not_for_long(
+    gate: Gate, clock: Clock
+) -> None:
+    both, freed = [TWO, FOUR], {"slot.template.1": 7, "slot.vcenter.9": 8}
+    gate.opened(both, freed)
+    assert gate.grab(both) == {}, "what is free elsewhere is not known"
+    gate.found_free(TWO, {"slot.template.0": 3})
+    assert gate.grab(both) == {}
+    gate.found_free(FOUR, {"slot.vcenter.1": 4, "slot.vcenter.2": 5})
+    gate.opened(both, freed)
+    assert gate.grab(both) == {"slot.template.1": 7, "slot.vcenter.2": 5}, (
+        "the last first, none beyond the cap"
+    )
+    assert gate.grab(both) == {"slot.template.0": 3, "slot.vcenter.1": 4}
+    assert gate.grab(both) == {}
+    gate.opened(both, freed)
+    gate.found_full(TWO, LIMITS)
+    assert gate.grab([TWO]) == {}
+    gate.found_free(FOUR, {"slot.vcenter.1": 4})
+    clock.now += 5
+    assert gate.grab([FOUR]) == {}
+    gate.found_free(FOUR, {"slot.vcenter.1": 4})
+    gate.forget([FOUR])
+    assert gate.grab([FOUR]) == {}

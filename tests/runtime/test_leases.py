@@ -26,7 +26,7 @@ class Flaky(MemoryStore):
             raise StoreError("no answer")
         return done
 
-    async def delete(self, bucket: Bucket, key: str, revision: int) -> bool:
+    async def delete(self, bucket: Bucket, key: str, revision: int) -> int | None:
         if self.away:
             raise StoreError("away")
         return await super().delete(bucket, key, revision)

@@ -47,15 +47,15 @@ async def taken(store: MemoryStore, cap: str) -> int:
 def test_there_are_as_many_as_the_cap_and_who_gets_less_than_all_gets_none() -> None:
     async def scene(store: MemoryStore) -> None:
         (one, lease), (two, _), (three, _) = (of(store, name) for name in ("one", "two", "three"))
-        assert await one.take(LIMITS)
-        assert await one.take(LIMITS), "they are held already"
-        assert await two.take(LIMITS)
-        assert not await three.take(LIMITS)
+        assert await one.take(LIMITS, first=True)
+        assert await one.take(LIMITS, first=True), "they are held already"
+        assert await two.take(LIMITS, first=True)
+        assert not await three.take(LIMITS, first=True)
         assert three.full == CAPS[0]
         assert (await taken(store, "a"), await taken(store, "b")) == (2, 2)
         await lease.release()
         again, _ = of(store, "three")
-        assert await again.take(LIMITS)
+        assert await again.take(LIMITS, first=True)
         assert (await taken(store, "a"), await taken(store, "b")) == (2, 2)
 
     play(scene)
@@ -64,10 +64,34 @@ def test_there_are_as_many_as_the_cap_and_who_gets_less_than_all_gets_none() -> 
 def test_what_is_capped_by_nothing_needs_no_slot() -> None:
     async def scene(store: MemoryStore) -> None:
         free, _ = of(store, "one", ())
-        assert await free.take(LIMITS)
+        assert await free.take(LIMITS, first=True)
         assert not await taken(store, "a")
 
     play(scene)
+
+
+def test_a_look_serves_those_that_come_after_it_in_the_same_process() -> None:
+    """Ten at once make one look; they get what it has found, and later ones what is given back."""
+    looks: list[tuple[str, ...]] = []
+
+    class Counting(MemoryStore):
+        async def under(self, bucket: Bucket, *prefixes: str) -> dict[str, Entry]:
+            looks.append(prefixes)
+            return await super().under(bucket, *prefixes)
+
+    async def scene(store: MemoryStore) -> None:
+        gate, caps = Gate(), (Cap("a", 10), Cap("b", 12))
+        tries = [of(store, f"op-{n}", caps, gate) for n in range(10)]
+        assert all(await asyncio.gather(*(slots.take(LIMITS, first=True) for slots, _ in tries)))
+        assert len(looks) == 1
+        slots, lease = tries[0]
+        gate.opened(caps, await lease.release())
+        later, _ = of(store, "later", caps, gate)
+        assert await later.take(LIMITS, first=True)
+        assert set(later.keys) == set(slots.keys)
+        assert len(looks) == 1
+
+    play(scene, Counting())
 
 
 class Racing(MemoryStore):
@@ -90,7 +114,7 @@ class Racing(MemoryStore):
 def test_two_that_look_at_once_never_share_a_slot(cap: int) -> None:
     async def scene(store: MemoryStore) -> None:
         slots, _ = of(store, "one", (Cap("a", cap), Cap("b", 3)))
-        won = await slots.take(LIMITS)
+        won = await slots.take(LIMITS, first=True)
         assert await taken(store, "a") <= cap
         assert await taken(store, "b") == (1 if won else 0), "what was won beside goes back"
         assert won is not (cap == 1)
@@ -107,7 +131,7 @@ def test_a_store_that_fails_in_between_leaves_nothing_taken() -> None:
 
     async def scene(store: MemoryStore) -> None:
         slots, _ = of(store, "one")
-        assert not await slots.take(LIMITS)
+        assert not await slots.take(LIMITS, first=True)
         assert not await taken(store, "a")
 
     play(scene, Failing())
@@ -116,11 +140,11 @@ def test_a_store_that_fails_in_between_leaves_nothing_taken() -> None:
 def test_a_next_try_takes_over_what_was_left_and_counts_beyond_the_cap_when_it_broke_off() -> None:
     async def scene(store: MemoryStore) -> None:
         (one, lease), (two, _) = of(store, "one"), of(store, "two")
-        assert await one.take(LIMITS)
-        assert await two.take(LIMITS)
+        assert await one.take(LIMITS, first=True)
+        assert await two.take(LIMITS, first=True)
         await lease.release(leaving=one.keys)
         again, _ = of(store, "one")
-        assert not await again.take(LIMITS), "not before the lease says that nobody is at it"
+        assert not await again.take(LIMITS, first=True), "not before the lease says that nobody is at it"
         assert await again.resume(LIMITS, beyond=False)
         assert set(again.keys) == set(one.keys)
         three, its = of(store, "three")
@@ -132,10 +156,10 @@ def test_a_next_try_takes_over_what_was_left_and_counts_beyond_the_cap_when_it_b
             assert entry
             await store.delete(Bucket.LEASES, key, entry.revision)
         four, _ = of(store, "four")
-        assert not await four.take(LIMITS), "two are taken, whatever their numbers"
+        assert not await four.take(LIMITS, first=True), "two are taken, whatever their numbers"
         await its.release()
         four, _ = of(store, "four")
-        assert await four.take(LIMITS)
+        assert await four.take(LIMITS, first=True)
 
     play(scene)
 

@@ -50,10 +50,10 @@ class KvStore:
             for one in messages
         }
 
-    async def delete(self, bucket: Bucket, key: str, revision: int) -> bool:
+    async def delete(self, bucket: Bucket, key: str, revision: int) -> int | None:
         """Mark a key as deleted; the marker goes by itself, a key that stays deleted leaves nothing."""
         marker = {_OPERATION: "DEL", _TTL: _MARKER_LASTS}
-        return await self._put(bucket, key, b"", revision, marker) is not None
+        return await self._put(bucket, key, b"", revision, marker)
 
     async def _put(
         self, bucket: Bucket, key: str, value: bytes, revision: int, more: dict[str, str] | None = None

@@ -108,7 +108,8 @@ class Inbox:
             del self._broken[sequence]
 
     async def _perform(self, message: Msg, address: Address, mode: Mode) -> None:
-        delivery = Delivery(message.metadata.sequence.stream, message.metadata.timestamp)
+        known = message.metadata
+        delivery = Delivery(known.sequence.stream, known.timestamp, first=known.num_delivered == 1)
 
         def tell(event: CloudEvent) -> None:
             self._desk.aside(self._outbox.progress(address, event, mode))

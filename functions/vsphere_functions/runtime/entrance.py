@@ -47,12 +47,14 @@ class Entrance:
         record = Record.load(entry.value) if entry else None
         if record and (record.claim or record.last_known_state or record.state is not State.OPEN):
             return False
-        return not await self._slots.take(self._limits) and self._slots.full is not None
+        return not await self._slots.take(self._limits, first=True) and self._slots.full is not None
 
     async def enter(self) -> tuple[Admission, bool]:
         """Ask for all three at once: what the record says, and whether the leases are ours."""
         admission, leased, _ = await together(
-            self.held.admit(self._limits.attempts), self.lease.take(), self._slots.take(self._limits)
+            self.held.admit(self._limits.attempts),
+            self.lease.take(),
+            self._slots.take(self._limits, first=self._delivery.first),
         )
         return admission, leased
 
@@ -84,9 +86,10 @@ class Entrance:
         """Give everything back; slots that are kept run out unless the next try takes them over before."""
         if not self._waits:
             self._desk.gate.entered(self._slots.caps, self._delivery.sequence)
-        await self.lease.release(leaving=self._slots.keys if keeps_slots else ())
-        if self._slots.keys and not keeps_slots:
-            self._desk.gate.opened(self._slots.caps)
+        slots = self._slots.keys
+        freed = await self.lease.release(leaving=slots if keeps_slots else ())
+        if slots and all(key in freed for key in slots):
+            self._desk.gate.opened(self._slots.caps, {key: freed[key] for key in slots})
 
 
 def _claimed(address: Address, prepared: Prepared) -> tuple[str, tuple[str, ...]]:

@@ -1,8 +1,9 @@
 """What a process knows of the caps and of who waits for them, so that it asks no more often than it helps."""
 
+import asyncio
 import time
 from bisect import bisect_left, insort
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from vsphere_functions.runtime.dispatch import Call
@@ -13,6 +14,7 @@ _FIRST_LOOK = 1 / 8  # of limits.retry_seconds, and so long is a cap that was fu
 _PATIENCE = 1 / 16  # of the time waited so far, up to limits.retry_seconds
 _EACH_AHEAD = 1 / 100  # of limits.retry_seconds, for each request that is older
 _LONGEST = 4  # limits.retry_seconds for those behind
+_REMEMBERED = 5.0  # seconds that a look lasts, so that what resumed creates hold beyond a cap is seen
 _GRACE = 1.0  # seconds: a request that has not come back by then has gone to another worker
 
 
@@ -74,12 +76,25 @@ class _Line:
         return bisect_left(self._sequences, sequence)
 
 
+@dataclass(slots=True)
+class _Free:
+    """Slots that a look has found free, or that were given back here since, with the revisions to write over."""
+
+    until: float
+    slots: dict[str, int]
+
+
 class Gate:
-    """The lines before the caps as this process has seen them; what others have seen it finds out by asking."""
+    """The lines before the caps as this process has seen them; what others have seen it finds out by asking.
+
+    `looking` is held by the one that looks for slots.
+    """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._lines: dict[str, _Line] = {}
+        self._free: dict[str, _Free] = {}
+        self.looking = asyncio.Lock()
 
     def crowded(self, caps: Iterable[Cap]) -> bool:
         """Tell whether somebody waits for one of the caps, or was just turned away."""
@@ -99,6 +114,7 @@ class Gate:
 
     def found_full(self, cap: Cap, limits: Limits) -> None:
         """Take a cap to be full for a moment."""
+        self._free.pop(cap.key, None)
         line = self._lines.setdefault(cap.key, _Line())
         line.full_until = self._clock() + limits.retry_seconds * _FIRST_LOOK
 
@@ -120,9 +136,28 @@ class Gate:
             if line is not None and not line and line.full_until <= self._clock():
                 del self._lines[cap.key]
 
-    def opened(self, caps: Iterable[Cap]) -> None:
-        """Note that slots have just come free here."""
-        for cap in caps:
+    def opened(self, caps: Collection[Cap], freed: Mapping[str, int]) -> None:
+        """Note that slots have just come free here, each with the revision to write over."""
+        for cap, (key, revision) in zip(caps, freed.items(), strict=False):
+            if cap.key in self._free and int(key.rpartition(".")[2]) < cap.slots:
+                self._free[cap.key].slots[key] = revision
             if cap.key in self._lines:
                 self._lines[cap.key].full_until = 0.0
         self.entered(caps, None)
+
+    def found_free(self, cap: Cap, slots: dict[str, int]) -> None:
+        """Remember for a while what a look has found free."""
+        self._free[cap.key] = _Free(self._clock() + _REMEMBERED, slots)
+
+    def forget(self, caps: Iterable[Cap]) -> None:
+        """Remember nothing: others have been faster."""
+        for cap in caps:
+            self._free.pop(cap.key, None)
+
+    def grab(self, caps: Iterable[Cap]) -> dict[str, int]:
+        """Give a free slot under each cap, the last one given back first; nothing when one is not known."""
+        known = [self._free.get(cap.key) for cap in caps]
+        now = self._clock()
+        if all(one and one.slots and now < one.until for one in known):
+            return dict(one.slots.popitem() for one in known if one)
+        return {}

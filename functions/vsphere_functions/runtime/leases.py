@@ -56,19 +56,24 @@ class Lease:
         """Hold more keys, which are taken already: they are renewed, lost and released with the others."""
         self._held.update(held)
 
-    async def release(self, leaving: Collection[str] = ()) -> None:
-        """Let go of what is held; what is left, or cannot be reached, runs out by itself."""
+    async def release(self, leaving: Collection[str] = ()) -> dict[str, int]:
+        """Let go of what is held, and say what each key can be written over at; the rest runs out by itself."""
         self._fresh_until = 0.0
         held, self._held = self._held, {}
-        await asyncio.gather(*(self._release(*one) for one in held.items() if one[0] not in leaving))
+        keys = [key for key in held if key not in leaving]
+        freed = await asyncio.gather(*(self._release(key, held[key]) for key in keys))
+        return {key: revision for key, revision in zip(keys, freed, strict=True) if revision is not None}
 
-    async def _release(self, key: str, revision: int) -> None:
+    async def _release(self, key: str, held: int) -> int | None:
         with suppress(StoreError):
-            if not await self._store.delete(Bucket.LEASES, key, revision):
-                # A renewal that was cut short may have arrived.
-                entry = await self._store.get(Bucket.LEASES, key)
-                if entry is not None and entry.value == self.holder:
-                    await self._store.delete(Bucket.LEASES, key, entry.revision)
+            revision = await self._store.delete(Bucket.LEASES, key, held)
+            if revision is not None:
+                return revision
+            # A renewal that was cut short may have arrived.
+            entry = await self._store.get(Bucket.LEASES, key)
+            if entry is not None and entry.value == self.holder:
+                return await self._store.delete(Bucket.LEASES, key, entry.revision)
+        return None
 
     def check(self) -> None:
         """Refuse with Aborted unless the lease was renewed recently enough."""

@@ -34,10 +34,14 @@ from vsphere_functions.vsphere.sessions import Sessions
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """What the host knows beside the event: its place in the stream (none over HTTP), when it was published."""
+    """What the host knows beside the event: its place in the stream (none over HTTP), when it was published.
+
+    `first`: it was not delivered before.
+    """
 
     sequence: int | None = None
     published: datetime | None = None
+    first: bool = False
 
 
 @dataclass(frozen=True, slots=True)

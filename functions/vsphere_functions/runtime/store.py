@@ -41,8 +41,8 @@ class Store(Protocol):
     async def update(self, bucket: Bucket, key: str, value: bytes, revision: int) -> int | None:
         """Write over `revision`, 0 for a key that is not there; the new one, or None when the key has moved on."""
 
-    async def delete(self, bucket: Bucket, key: str, revision: int) -> bool:
-        """Remove a key that is at `revision`; False when it has moved on."""
+    async def delete(self, bucket: Bucket, key: str, revision: int) -> int | None:
+        """Remove a key that is at `revision`; the one to write over then, or None when the key has moved on."""
 
     async def under(self, bucket: Bucket, *prefixes: str) -> dict[str, Entry]:
         """Read all keys `<prefix>.<one more token>` at once; one that was deleted may be there without a value."""
@@ -70,12 +70,12 @@ class MemoryStore:
         """Write over `revision`."""
         return self._write(bucket, key, value) if self._is_at(bucket, key, revision) else None
 
-    async def delete(self, bucket: Bucket, key: str, revision: int) -> bool:
+    async def delete(self, bucket: Bucket, key: str, revision: int) -> int | None:
         """Remove a key that is at `revision`."""
         if not self._is_at(bucket, key, revision):
-            return False
+            return None
         del self._entries[bucket, key]
-        return True
+        return 0
 
     async def under(self, bucket: Bucket, *prefixes: str) -> dict[str, Entry]:
         """Read all keys below prefixes."""
