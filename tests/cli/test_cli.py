@@ -226,6 +226,26 @@ def test_settings_that_are_gone_ask_whether_up_is(env: dict[str, str], way: list
     assert "if it comes from `up`, is that still running?" in said.stderr
 
 
+@pytest.mark.parametrize(("command", "setting"), [("worker", "WORKER__HEALTH_PORT"), ("serve", "HTTP__PORT")])
+def test_a_port_that_is_taken_is_one_line_that_names_the_setting(
+    env: dict[str, str], command: str, setting: str
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        said = run(
+            command,
+            env={
+                **env,
+                "VSPHERE_FUNCTIONS_WORKER__HEALTH_HOST": "127.0.0.1",
+                f"VSPHERE_FUNCTIONS_{setting}": port,
+            },
+        )
+    assert said.returncode == 1
+    (line,) = said.stderr.splitlines()
+    key = setting.lower().replace("__", ".")
+    assert f"{key}: 127.0.0.1:{port}: Address already in use; each process needs a port of its own" in line
+
+
 def test_serve_says_when_its_address_cannot_be_had(env: dict[str, str]) -> None:
     said = run("serve", "--host", "192.0.2.1", "--port", "0", env=env)
     assert said.returncode == 1

@@ -30,13 +30,18 @@ def test_probes_tell_whether_the_vcenter_answers(
     ):
         assert host.client.get("/readyz").json() == {"status": "ok"}
         proxy.refuse()
+        assert host.client.get("/readyz").status_code == 503
         response = host.client.get("/readyz")
-        assert response.status_code == 503
-        assert response.json()["problems"] == {"vcenter default": "Unavailable"}
+        assert response.text.endswith("}\n")
+        problems = response.json()["problems"]
+        assert list(problems) == ["vcenter default"]
+        assert problems["vcenter default"].startswith("Unavailable: ")
+        assert host.log.count("a vCenter cannot be used") == 1, "once, however many probes"
         assert host.client.get("/healthz").status_code == 200
         assert host.client.head("/healthz").status_code == 200
         proxy.resume()
         until(lambda: host.client.get("/readyz").status_code == 200)
+        assert "a vCenter answers again" in host.log
 
 
 def test_a_vcenter_that_swallows_everything_does_not_hold_probes_up(
@@ -57,6 +62,7 @@ def test_probes_answer_at_once_while_nine_creates_run_and_the_tenth_is_put_off(
     """E27."""
     vcenter.control.delay(CloneVm=3000)
     settings = settings_of(vcenter) + toml("http", {"slots": 9})
+    settings += toml("limits", {"creates_per_template": 9, "creates_per_datastore": 9})
     with running(tmp_path, settings, target) as host, ThreadPoolExecutor(9) as pool:
         creates = [pool.submit(host.call, request("create_machine", f"w-{n}")) for n in range(9)]
         until(lambda: vcenter.control.calls()["CloneVM_Task"] == 9)

@@ -3,18 +3,21 @@
 import asyncio
 
 import httpx
+import pytest
 
 from support.functions import World
 from support.jetstream import on, producer, starting, until
 from vsphere_functions.local.nats_server import NatsServer
 from vsphere_functions.local.vcenter import SimulatedVCenter
+from vsphere_functions.runtime import telemetry
 from vsphere_functions.runtime.settings import VCenter
 
 
 def test_a_worker_is_ready_while_its_vcenter_answers(
-    nats_server: NatsServer, vcenter: SimulatedVCenter
+    nats_server: NatsServer, vcenter: SimulatedVCenter, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """E17: 200, and 503 with the part named; alive all the time."""
+    """E17: 200, and 503 with the part named; alive all the time. The log tells of the change once."""
+    telemetry.configure()
     section = VCenter(
         url=vcenter.url,
         user=vcenter.username,
@@ -48,3 +51,4 @@ def test_a_worker_is_ready_while_its_vcenter_answers(
             assert await status("/healthz") == 200
 
     asyncio.run(run())
+    assert capfd.readouterr().err.count("a vCenter cannot be used") == 1

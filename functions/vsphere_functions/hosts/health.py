@@ -1,9 +1,13 @@
 """`/healthz` and `/readyz` on a port of their own: a few lines of HTTP, answered by the event loop itself."""
 
 import asyncio
+import errno
 import json
+import os
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+
+from vsphere_functions.runtime.settings import SettingsError
 
 Problems = Callable[[], Mapping[str, str]]
 
@@ -16,8 +20,11 @@ class Health:
         self._server: asyncio.Server | None = None
 
     async def start(self, host: str, port: int) -> int:
-        """Listen; the port, which is the given one unless that is 0."""
-        self._server = await asyncio.start_server(self._serve, host, port, limit=8192)
+        """Listen; the port, which is the given one unless that is 0. SettingsError when it cannot be had."""
+        try:
+            self._server = await asyncio.start_server(self._serve, host, port, limit=8192)
+        except OSError as error:
+            raise SettingsError(not_had("worker.health_", host, port, error)) from None
         return int(self._server.sockets[0].getsockname()[1])
 
     async def stop(self) -> None:
@@ -47,3 +54,14 @@ class Health:
         if problems:
             return "503 Service Unavailable", {"status": "not ready", "problems": problems}
         return "200 OK", {"status": "ok"}
+
+
+def not_had(setting: str, host: str, port: int, error: OSError) -> str:
+    """Say that an address cannot be listened on, and which of the settings `…port` and `…host` to look at."""
+    number = error.errno or 0
+    why = os.strerror(number) if number > 0 else str(error)  # asyncio's own words tell the address once more
+    if number in {errno.EADDRINUSE, errno.EACCES}:
+        return (
+            f"{setting}port: {host}:{port}: {why}; each process needs a port of its own, 0 takes a free one"
+        )
+    return f"{setting}host: {host}:{port}: {why}"

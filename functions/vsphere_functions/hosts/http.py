@@ -15,6 +15,7 @@ from starlette.types import Receive, Scope, Send
 
 from vsphere_events.functions import FUNCTIONS
 from vsphere_functions.hosts import http_answers as answers
+from vsphere_functions.hosts.health import not_had
 from vsphere_functions.hosts.http_exit import ENDING, before_exit
 from vsphere_functions.hosts.http_service import Service
 from vsphere_functions.runtime import telemetry
@@ -80,6 +81,7 @@ async def _serve(settings: Settings, listening: socket.socket) -> bool:
     before_exit(service.close)
     host, port = listening.getsockname()[:2]
     telemetry.log().info("listening", host=host, port=port)
+    service.look()
     await server.serve(sockets=[listening])
     return service.abandoned
 
@@ -89,4 +91,4 @@ def _listen(host: str, port: int) -> socket.socket:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         return socket.create_server((host, port), family=family)
     except OSError as error:
-        raise SettingsError(f"http: {host}:{port}: {error.strerror}") from None
+        raise SettingsError(not_had("http.", host, port, error)) from None

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from starlette.responses import JSONResponse, Response
 
@@ -10,6 +11,13 @@ from vsphere_events.code import Code
 from vsphere_events.envelope import Mode, to_http
 from vsphere_functions.runtime.operations import Foreign
 from vsphere_functions.runtime.perform import Again, Ending, Finished
+
+
+class _Line(JSONResponse):
+    """JSON that ends with a line end, for people at a shell."""
+
+    def render(self, content: Any) -> bytes:
+        return super().render(content) + b"\n"
 
 
 class Rejected(Exception):  # noqa: N818 - it is caught and becomes an answer
@@ -60,16 +68,16 @@ def wrong_method(allowed: Sequence[str]) -> Response:
 
 def alive() -> Response:
     """Tell a probe that the process answers."""
-    return JSONResponse({"status": "ok"})
+    return _Line({"status": "ok"})
 
 
 def readiness(problems: Mapping[str, str]) -> Response:
     """Tell a probe whether work can be done: 503 with each part that cannot be used, and why."""
     if not problems:
         return alive()
-    return JSONResponse({"status": "not ready", "problems": dict(problems)}, status_code=503)
+    return _Line({"status": "not ready", "problems": dict(problems)}, status_code=503)
 
 
 def _error(status: int, code: Code, message: str, headers: Mapping[str, str] | None = None) -> Response:
     body = {"error": {"code": code, "message": message}}
-    return JSONResponse(body, status_code=status, headers=dict(headers or {}))
+    return _Line(body, status_code=status, headers=dict(headers or {}))

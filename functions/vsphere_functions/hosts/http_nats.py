@@ -11,8 +11,9 @@ from vsphere_events.subjects import result_subject
 from vsphere_functions.hosts.http_loop import LoopThread
 from vsphere_functions.hosts.kv import KvStore
 from vsphere_functions.hosts.nats_calls import WRONG_STREAM, Calls, NoStreamError, RefusedError
-from vsphere_functions.hosts.nats_connection import connect
+from vsphere_functions.hosts.nats_connection import addresses, connect, nats_of
 from vsphere_functions.hosts.nats_outbox import Outbox
+from vsphere_functions.hosts.seldom import Seldom
 from vsphere_functions.runtime import telemetry
 from vsphere_functions.runtime.dispatch import Address
 from vsphere_functions.runtime.perform import Finished
@@ -107,15 +108,21 @@ class Linking:
 
 
 async def _make(settings: Settings, name: str) -> Link | None:
+    seldom = Seldom()
+
+    async def noticed(error: Exception) -> None:
+        if seldom.due(str(error)):
+            telemetry.log().warning("NATS reports an error", error=str(error), servers=servers)
+
+    async def reconnected() -> None:
+        seldom.anew()
+
+    servers = addresses(nats_of(settings))
     try:
-        client = await connect(settings, on_error=_noticed)
+        client = await connect(settings, on_error=noticed, on_reconnected=reconnected)
     except SettingsError as error:
         telemetry.log().error("no connection to NATS", reason=str(error))
         return None
     calls = Calls(client)
     await calls.open()
     return Link(client, calls, name)
-
-
-async def _noticed(error: Exception) -> None:
-    telemetry.log().warning("NATS reports an error", error=str(error))

@@ -14,7 +14,7 @@ from vsphere_events.envelope import Mode
 from vsphere_functions.hosts import http_answers as answers
 from vsphere_functions.hosts.http_loop import LoopThread
 from vsphere_functions.hosts.http_nats import Link, Linking
-from vsphere_functions.hosts.http_ready import VCenterChecks
+from vsphere_functions.hosts.http_ready import NONE, VCenterChecks
 from vsphere_functions.hosts.http_receive import receive
 from vsphere_functions.runtime import telemetry
 from vsphere_functions.runtime.attempt import perform
@@ -59,6 +59,13 @@ class Service:
             telemetry.log().warning(
                 "no NATS is configured: records are kept in memory and end with this process"
             )
+
+        if not settings.vcenters:
+            telemetry.log().warning("no vCenter can be used", reason=NONE)
+
+    def look(self) -> None:
+        """Ask the vCenters once, so that the log tells at the start of those that cannot be used."""
+        self._vcenters.look()
 
     async def respond(self, request: Request, function: str | None) -> Response:
         """Do what a request asks, of one function or of any; whoever gives up waiting does not stop it."""

@@ -19,11 +19,12 @@ from vsphere_functions.hosts.health import Health
 from vsphere_functions.hosts.kv import KvStore
 from vsphere_functions.hosts.nats_calls import Calls
 from vsphere_functions.hosts.nats_check import check
-from vsphere_functions.hosts.nats_connection import connect, nats_of
+from vsphere_functions.hosts.nats_connection import addresses, connect, nats_of
 from vsphere_functions.hosts.nats_inbox import Inbox
 from vsphere_functions.hosts.nats_names import consumer_name
 from vsphere_functions.hosts.nats_outbox import Outbox
 from vsphere_functions.hosts.nats_pull import Pull, Room
+from vsphere_functions.hosts.seldom import Seldom
 from vsphere_functions.hosts.vcenters import VCenters
 from vsphere_functions.runtime import telemetry
 from vsphere_functions.runtime.catalogue import CATALOGUE, Catalogue
@@ -67,6 +68,7 @@ class Worker:
         self._inbox: Inbox | None = None
         self._missing = ["not asked yet"]
         self._forbidden: list[str] = []
+        self._seldom = Seldom()
         self._ended = asyncio.Event()
         self._status = 0
         self.port = 0
@@ -135,7 +137,8 @@ class Worker:
                     checking.cancel()
                     raise SettingsError("NATS forbids this user: " + "; ".join(self._forbidden))
             if (missing := checking.result()) != self._missing:
-                telemetry.log().info("self-check", missing=missing)
+                say = telemetry.log().warning if missing else telemetry.log().info
+                say("self-check", missing=missing)
             self._missing = missing
             if not missing:
                 return True
@@ -200,7 +203,8 @@ class Worker:
         text = str(error)
         if "permissions violation" in text.lower():
             self._forbidden.append(text.removeprefix("nats: "))
-        telemetry.log().warning("NATS reports an error", error=text)
+        if self._seldom.due(text):
+            telemetry.log().warning("NATS reports an error", error=text, servers=addresses(self._nats))
 
     async def _closed(self) -> None:
         """End: a connection that the client itself has closed never comes back."""
@@ -210,6 +214,7 @@ class Worker:
             self._ended.set()
 
     async def _reconnected(self) -> None:
+        self._seldom.anew()
         for pull in self._pulls:
             pull.forget()
 
