@@ -1,5 +1,6 @@
 """Requests and results of the machine functions."""
 
+import re
 from collections.abc import Iterator, Mapping
 from enum import StrEnum
 from typing import Annotated, Any, Literal
@@ -12,6 +13,8 @@ from vsphere_events.outcome import ErrorDetail
 from vsphere_events.provider_id import ProviderIDField
 from vsphere_events.provider_spec import CreateSpec, ProviderSpec
 
+_LONGEST_NAME = 80  # characters, vSphere's limit for the name of a VM
+
 
 def _no_folder(name: str) -> str:
     if name in {".", ".."}:
@@ -19,8 +22,19 @@ def _no_folder(name: str) -> str:
     return name
 
 
+def _fits(name: str) -> str:
+    """Count as vSphere does, which stores `%`, `/` and a backslash as three characters each."""
+    if len(name) + 2 * len(re.findall(r"[%/\\]", name)) > _LONGEST_NAME:
+        raise ValueError(f"has more than {_LONGEST_NAME} characters as vSphere stores it")
+    return name
+
+
 MachineName = Annotated[  # at most as long as vSphere takes
-    str, Field(min_length=1, max_length=80), AfterValidator(plain), AfterValidator(_no_folder)
+    str,
+    Field(min_length=1, max_length=_LONGEST_NAME),
+    AfterValidator(plain),
+    AfterValidator(_no_folder),
+    AfterValidator(_fits),
 ]
 PageSize = Annotated[Int, Field(ge=1, le=5000)]  # 10,000 rows are 1 MB, the usual payload limit
 

@@ -15,6 +15,9 @@ from vsphere_events.provider_id import LONGEST_REGION
 
 DATASTORES = ("datastore", "datastore_cluster")
 COMPUTES = ("compute_cluster", "resource_pool", "host_system")
+MOST_TAGS = 50
+"""Each becomes a custom attribute of the whole vCenter, of which it takes a few hundred."""
+
 UNBUILT = ("volumes",)
 """Fields that a create refuses as Unimplemented when they ask for something."""
 
@@ -77,7 +80,7 @@ class ProviderSpec(Model):
     `memory` is in MiB. An empty string, and 0 for a size, mean the same as leaving the field out.
     """
 
-    tags: dict[Name, Text]
+    tags: Annotated[dict[Name, Text], Field(max_length=MOST_TAGS)]
     region: Annotated[OptionalName, AfterValidator(_region)] = None
     datacenter: OptionalName = None
     datastore_cluster: OptionalName = None

@@ -270,3 +270,9 @@ def test_a_machine_volume_is_named_in_one_way() -> None:
     for names in ({}, {"id": "a", "vmdkPath": "[ds] a.vmdk"}):
         with pytest.raises(CallError):
             MachineVolume.parse(names)
+
+
+def test_more_tags_than_a_vcenter_should_have_attributes_are_refused() -> None:
+    many = OWNED["tags"] | {f"tag-{number}": "x" for number in range(49)}
+    error = _refusal(SPEC | {"tags": many})
+    assert [detail.field for detail in error.details] == ["providerSpec.tags"]

@@ -14,6 +14,7 @@ from vsphere_events.error import CallError, Detail
 from vsphere_events.functions import FUNCTIONS
 from vsphere_events.machine import (
     CreateMachineRequest,
+    DeleteMachineRequest,
     GetMachineStatusRequest,
     Secrets,
     ShutDownMachineRequest,
@@ -221,3 +222,12 @@ def test_no_secret_and_no_input_is_shown() -> None:
         CreateMachineRequest.model_validate({"machineName": ["hunter2"], "secrets": wrong})
     assert "hunter2" not in str(caught.value)
     assert "machineName" in {detail.field for detail in violations(caught.value)}
+
+
+def test_m12_a_name_is_measured_as_vsphere_stores_it() -> None:
+    """`%`, `/` and a backslash take three characters each there."""
+    data = {"providerSpec": OWNED}
+    assert DeleteMachineRequest.parse(data | {"machineName": "%" * 26 + "xx"})
+    with pytest.raises(CallError) as refused:
+        DeleteMachineRequest.parse(data | {"machineName": "%" * 26 + "xxx"})
+    assert [detail.field for detail in refused.value.details] == ["machineName"]
