@@ -65,6 +65,9 @@ class Making:
         leaf = yield from self._enter()
         told = self._standing(leaf)
         if told is not None:
+            if leaf.has_claim:
+                with suppress(CallError):
+                    yield from self._tidy(leaf)
             return leaf, told
         claim, leaf = yield from self._claim(leaf)
         try:

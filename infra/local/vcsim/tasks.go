@@ -27,6 +27,14 @@ type tasks struct {
 	expected []expected
 
 	finished map[string][]func(*simulator.Task, types.AnyType)
+	// A search panics when a file goes away between its listing and its look at it.
+	searching sync.RWMutex
+}
+
+// vanishing are the tasks after which a file is not where it was.
+var vanishing = map[string]bool{
+	"deletedatastorefile": true, "movedatastorefile": true,
+	"deletevirtualdisk": true, "movevirtualdisk": true, "destroy": true,
 }
 
 func newTasks(model *simulator.Model) *tasks {
@@ -80,6 +88,12 @@ func (t *tasks) PutObject(_ *simulator.Context, object mo.Reference) {
 	}
 	name := taskName(task.Info.Name)
 	work := task.Execute
+	switch {
+	case name == "searchdatastore":
+		work = within(&t.searching, work)
+	case vanishing[name]:
+		work = within(t.searching.RLocker(), work)
+	}
 	if after := t.finished[name]; len(after) > 0 {
 		work = thenCall(work, after)
 	}
@@ -119,6 +133,15 @@ func fail(r *rule, this types.ManagedObjectReference) func(execute) execute {
 			}
 			return nil, fault
 		}
+	}
+}
+
+// within does a task's work under a lock.
+func within(lock sync.Locker, work execute) execute {
+	return func(task *simulator.Task) (types.AnyType, types.BaseMethodFault) {
+		lock.Lock()
+		defer lock.Unlock()
+		return work(task)
 	}
 }
 
