@@ -87,14 +87,21 @@ def test_long_work_runs_once(nats_server: NatsServer) -> None:
     """E01: four jobs longer than ack_wait/2 with two workers, and one of 4 times ack_wait."""
 
     async def run() -> None:
-        world, configured = World(), on(nats_server, ack_wait=1)
-        world.between = lambda _: time.sleep(4 if "create long" in world.effects[-1:] else 0.7)
+        world, configured = World(), on(nats_server, ack_wait=1, slots=1)
+        places = threading.Semaphore(2)
+
+        def work(_ctx: object) -> None:
+            assert places.acquire(blocking=False), "a worker takes no more than it has slots for"
+            time.sleep(4 if "create long" in world.effects[-1:] else 0.7)
+            places.release()
+
+        world.between = work
         async with producer(nats_server, configured) as one, working(configured, world, 2):
             jobs = [request(name=f"m-{n}") for n in range(4)]
             for job in jobs:
                 await one.publish(job)
             for job in jobs:
-                await one.result(job)
+                assert "error" not in (await one.result(job)).data
             await one.ask(request(name="long"))
             await one.settled()
             consumer = await one.js.consumer_info(REQUESTS, "default-create_machine")
