@@ -18,14 +18,14 @@ from vsphere_functions.vsphere.wanted import Wanted
 def find_own(vcenter: VCenter, want: Wanted) -> Steps[Machine | None]:
     """Return the machine that the request wants, when it stands already; joins its recorded clone first.
 
+    A VM can be found while it is cloned, and does not have all its disks and cards then.
     OutOfRange when several VMs carry the identity, AlreadyExists when ours was made from another spec,
     Unavailable when it is out of reach.
     """
-    machine = _by_instance(vcenter, want.owner, want.machine)
     state = want.state(vcenter)
-    if machine is None and state.task:
+    if state.phase == "clone" and state.task:
         yield from join(vcenter, "clone", state)
-        machine = _by_instance(vcenter, want.owner, want.machine)
+    machine = _by_instance(vcenter, want.owner, want.machine)
     return machine and adopt(machine, want)
 
 
