@@ -28,6 +28,7 @@ JSON = "application/json"
 OCTETS = "application/octet-stream"
 CORE = ("id", "source", "type", "subject", "time", "datacontenttype", "dataschema")
 
+_REQUIRED = frozenset({"id", "source", "type"})
 _RESERVED = frozenset({*CORE, "specversion", "data"})
 _NAME = re.compile(r"[a-z0-9]+", re.ASCII)
 _UNFIT = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff\ufdd0-\ufdef]")
@@ -59,7 +60,9 @@ class CloudEvent:
 
     def __post_init__(self) -> None:
         for name in CORE:
-            _check_core(name, getattr(self, name), required=name in {"id", "source", "type"})
+            value, required = getattr(self, name), name in _REQUIRED
+            if required or value is not None:
+                _check_core(name, value)
         for name, value in self.extensions.items():
             _check_extension(name, value)
         if self.data == b"":
@@ -127,9 +130,7 @@ def refused(reason: str) -> CallError:
     return CallError(Code.INVALID_ARGUMENT, f"not a CloudEvent that can be taken: {reason}")
 
 
-def _check_core(name: str, value: object, *, required: bool) -> None:
-    if value is None and not required:
-        return
+def _check_core(name: str, value: object) -> None:
     if not isinstance(value, str) or not value:
         raise refused(f"{name} should be a string" if value else f"{name} is missing or empty")
     _check_text(name, value)

@@ -17,6 +17,7 @@ STRUCTURED_TYPE = "application/cloudevents+json"
 BATCH_TYPE = "application/cloudevents-batch+json"
 
 _SAFE = "!#$&'()*+,/:;<=>?@[\\]^`{|}"  # all of U+0021 to U+007E but `"` and `%`, as the bindings say
+_PLAIN = re.compile(r"[!#-$&-~]*")  # these and no others stay as they are
 _PREFIX = "ce-"
 
 
@@ -208,6 +209,8 @@ def _binary(found: Mapping[str, str], media: str | None, body: bytes) -> CloudEv
 
 def _decode(name: str, value: str) -> str:
     """Undo quotes, then one round of percent-encoding; what is not encoded stays, a malformed `%` too."""
+    if value.isascii() and "%" not in value and '"' not in value:
+        return value
     if len(value) > 1 and value[0] == value[-1] == '"':
         value = re.sub(r"\\(.)", r"\1", value[1:-1], flags=re.DOTALL)
     try:
@@ -225,7 +228,11 @@ def _unmangled(value: str) -> str:
 
 
 def _headers(attributes: Mapping[str, Any]) -> dict[str, str]:
-    return {_PREFIX + name: quote(canonical(value), safe=_SAFE) for name, value in attributes.items()}
+    return {_PREFIX + name: _quoted(canonical(value)) for name, value in attributes.items()}
+
+
+def _quoted(text: str) -> str:
+    return text if _PLAIN.fullmatch(text) else quote(text, safe=_SAFE)
 
 
 def _body(event: CloudEvent) -> bytes:

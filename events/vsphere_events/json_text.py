@@ -14,8 +14,9 @@ def loads(text: str | bytes) -> Any:
     """Parse UTF-8 JSON; InvalidArgument for double keys, NaN, infinities, lone surrogates, deep nesting."""
     try:
         text = text if isinstance(text, str) else text.decode("utf-8")
-        value = json.loads(text, object_pairs_hook=_object, parse_constant=_constant, parse_float=_finite)
-        dumps(value)
+        value = _DECODER.decode(text)
+        if not text.isascii() or "\\u" in text:
+            dumps(value)  # refuses half of a surrogate pair
     except CallError:
         raise
     except UnicodeError:
@@ -26,13 +27,14 @@ def loads(text: str | bytes) -> Any:
         raise _refused(f"not JSON: {error.msg} (character {error.pos})") from None
     except ValueError:
         raise _refused("an integer with too many digits") from None
-    _check_depth(value)
+    if text.count("{") + text.count("[") > DEPTH:
+        _check_depth(value)
     return value
 
 
 def dumps(value: Any) -> bytes:
     """Render compact UTF-8 JSON, keys in the order given."""
-    return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode("utf-8")
+    return _ENCODER.encode(value).encode("utf-8")
 
 
 def canonical(value: Any) -> bytes:
@@ -77,3 +79,7 @@ def _finite(text: str) -> float:
 
 def _refused(reason: str) -> CallError:
     return CallError(Code.INVALID_ARGUMENT, reason)
+
+
+_DECODER = json.JSONDecoder(object_pairs_hook=_object, parse_constant=_constant, parse_float=_finite)
+_ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))

@@ -64,6 +64,12 @@ class Model(BaseModel):
         populate_by_name=True,
     )
     kept_null: ClassVar[frozenset[str]] = frozenset()
+    _looks_across: ClassVar[bool] = False
+
+    @classmethod
+    def __pydantic_init_subclass__(cls, **kwargs: Any) -> None:
+        super().__pydantic_init_subclass__(**kwargs)
+        cls._looks_across = cls._looks_across or "across" in vars(cls)
 
     @classmethod
     def across(cls, given: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
@@ -84,7 +90,7 @@ class Model(BaseModel):
             made = handler(data)
         except ValidationError as error:
             found += _found(error)
-        if isinstance(data, Mapping):
+        if cls._looks_across and isinstance(data, Mapping):
             given = {name: data.get(wire_name(name), data.get(name)) for name in cls.model_fields}
             found += [_violation(_spelled(name), reason) for name, reason in cls.across(given)]
         if made is None or found:

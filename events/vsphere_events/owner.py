@@ -7,6 +7,10 @@ from dataclasses import dataclass
 from vsphere_events.code import Code
 from vsphere_events.error import CallError, Detail
 
+_SPELLINGS = {f"mcm.gardener.cloud/{what}": what for what in ("cluster", "role")}
+_OLD = re.compile(r"kubernetes\.io/(cluster|role)/(.*)", re.DOTALL)
+_NAME = re.compile(r"[^\s/\x00-\x1f\x7f-\x9f]{1,200}")
+
 
 @dataclass(frozen=True, slots=True)
 class Owner:
@@ -25,29 +29,26 @@ def owner_of(tags: Mapping[str, str]) -> Owner:
     `mcm.gardener.cloud/cluster: <name>` and `kubernetes.io/cluster/<name>: <anything>` mean the same, `role`
     likewise. InvalidArgument when one is missing or when the tags name more than one.
     """
-    found = {what: _named(tags, what) for what in ("cluster", "role")}
+    found: dict[str, set[str]] = {"cluster": set(), "role": set()}
+    for key, value in tags.items():
+        if what := _SPELLINGS.get(key):
+            found[what].add(value)
+        elif old := _OLD.fullmatch(key):
+            found[old[1]].add(old[2])
     wrong = [reason for what, names in found.items() for reason in _faults(what, names)]
     if wrong:
         raise CallError(
             Code.INVALID_ARGUMENT, "; ".join(wrong), details=[Detail(reason=one) for one in wrong]
         )
-    return Owner(*(names[0] for names in found.values()))
+    return Owner(*(name for names in found.values() for name in names))
 
 
-def _named(tags: Mapping[str, str], what: str) -> list[str]:
-    """Collect the different names that the tags give, from both spellings."""
-    prefix = f"kubernetes.io/{what}/"
-    old = {key.removeprefix(prefix) for key in tags if key.startswith(prefix)}
-    new = {value for key, value in tags.items() if key == f"mcm.gardener.cloud/{what}"}
-    return sorted(old | new)
-
-
-def _faults(what: str, names: list[str]) -> list[str]:
+def _faults(what: str, names: set[str]) -> list[str]:
     if not names:
         return [f"no tag names the {what}: mcm.gardener.cloud/{what} or kubernetes.io/{what}/<name>"]
     if len(names) > 1:
         return [f"the tags name more than one {what}"]
     # A slash would make `a/b` + `c` and `a` + `b/c` one owner.
-    if not re.fullmatch(r"[^\s/\x00-\x1f\x7f-\x9f]{1,200}", names[0]):
+    if not _NAME.fullmatch(next(iter(names))):
         return [f"the {what} in the tags is empty, too long, or has a slash or white space"]
     return []

@@ -1,6 +1,7 @@
 """The events that answer a request: results and progress. Pure: the caller gives the time."""
 
 import hashlib
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
@@ -60,15 +61,16 @@ def subject_of(function: str, request: CloudEvent, answer: dict[str, Any]) -> st
     """Name what a result is about: the machine, `<store>/<id>`, the owner, else what the request says."""
     given = request.data if isinstance(request.data, dict) else {}
     made = answer.get("volume")
-    named = (
-        given.get("machineName"),
-        answer.get("nodeName"),
-        # The id in a cancel_request is that of an event.
-        None if function == "cancel_request" else volume.subject_of(given, made and made["selfLink"]),
-        _owner(given),
-        request.subject,
-    )
-    return next((name for name in named if isinstance(name, str) and fits(name)), None)
+
+    def named() -> Iterator[object]:
+        yield given.get("machineName")
+        yield answer.get("nodeName")
+        if function != "cancel_request":  # the id in it is that of an event
+            yield volume.subject_of(given, made and made["selfLink"])
+        yield _owner(given)
+        yield request.subject
+
+    return next((name for name in named() if isinstance(name, str) and fits(name)), None)
 
 
 def _owner(given: dict[str, Any]) -> str | None:
