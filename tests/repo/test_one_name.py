@@ -9,7 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from events.requests import MINIMAL
+from support.answering import RESULTS
 from vsphere_events import schemas
+from vsphere_events.client import Client, SyncClient
 from vsphere_events.functions import FUNCTIONS
 from vsphere_events.model import wire_name
 from vsphere_events.provider_spec import UNBUILT
@@ -36,12 +39,30 @@ def files() -> dict[str, Path]:
     }
 
 
+PLACES = {
+    "CONTRACT in tests/repo/test_one_name.py": CONTRACT.split(),
+    "events/vsphere_events/client/client.py": vars(Client),
+    "events/vsphere_events/client/sync.py": vars(SyncClient),
+    "functions/vsphere_functions/local/examples.py": EXAMPLES,
+    "RESULTS in tests/support/answering.py": RESULTS,
+    "MINIMAL in tests/events/requests.py": MINIMAL,
+}
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_no_place_lacks_a_function(place: str) -> None:
+    missing = [name for name in FUNCTIONS if name not in PLACES[place]]
+    assert not missing, f"add {', '.join(missing)} to {place}"
+
+
 def test_the_contract_has_all_its_functions() -> None:
-    assert list(FUNCTIONS) == CONTRACT.split()
+    assert list(FUNCTIONS) == CONTRACT.split(), "keep FUNCTIONS and CONTRACT alike, in one order"
 
 
 def test_every_function_file_is_in_the_catalogue_and_the_other_way_round() -> None:
-    assert CATALOGUE.keys() == files().keys(), "a file without a row, or a row without a file"
+    assert CATALOGUE.keys() == files().keys(), (
+        "a function file without a row in runtime/catalogue.py, or the reverse"
+    )
     assert CATALOGUE.keys() <= FUNCTIONS.keys(), "a function that the contract does not know"
 
 
