@@ -68,7 +68,7 @@ def test_the_defaults_of_a_volume() -> None:
     assert (request.id, request.store, request.capacity_kb, request.disk_format) == (
         None,
         "default",
-        1048576,
+        None,
         "thin",
     )
 
