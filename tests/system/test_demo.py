@@ -6,7 +6,6 @@ import os
 import pty
 import re
 import subprocess
-import time
 from pathlib import Path
 
 import pytest
@@ -18,10 +17,8 @@ from vsphere_functions.local import demo
 
 def test_the_demo_does_the_main_job_and_leaves_nothing(vcsim_binary: Path) -> None:
     assert vcsim_binary.is_file()
-    began = time.monotonic()
     done = run("demo", timeout=50)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert time.monotonic() - began < 15
     said = done.stdout
     for name in demo.NAMES:
         assert re.search(
