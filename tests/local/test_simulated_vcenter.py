@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from pyVmomi import vim
+from pyVmomi import vim, vmodl
 
 from support.soap import Soap
 from vsphere_functions.local.vcenter import SimulatedVCenter
@@ -166,6 +166,17 @@ def test_destroying_a_machine_deletes_the_disks_attached_to_it(soap: Soap) -> No
     soap.wait(machine.Destroy_Task())
     with pytest.raises(vim.fault.FileNotFound):
         soap.disk_uuid("[LocalDS_0] a.vmdk")
+
+
+def test_a_field_of_a_machine_that_is_gone_is_refused_and_blocks_nobody(soap: Soap) -> None:
+    fields = soap.content.customFieldsManager
+    key = fields.AddCustomFieldDef(name="note", moType=vim.VirtualMachine).key
+    gone, there = soap.clone("gone"), soap.clone("there")
+    soap.wait(gone.Destroy_Task())
+    with pytest.raises(vmodl.fault.ManagedObjectNotFound):
+        fields.SetField(entity=gone, key=key, value="late")
+    fields.SetField(entity=there, key=key, value="kept")
+    assert [each.value for each in soap.read(there, "customValue")["customValue"]] == ["kept"]
 
 
 def test_making_a_folder_twice_is_refused(soap: Soap) -> None:

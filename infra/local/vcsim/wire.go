@@ -43,6 +43,7 @@ func newWire(model *simulator.Model) *wire {
 	w := &wire{model: model, calls: map[string]int{}, delays: map[string]int{}, tasks: newTasks(model)}
 	model.Map().AddHandler(w.tasks)
 	keepDiskUUIDs(model, w.tasks)
+	keepFields(model)
 	keepVApp(model, w.tasks)
 	w.privileges = newPrivileges(model)
 	return w
