@@ -43,10 +43,10 @@ def processes(configured: Settings, world: FileWorld) -> Iterator[Begin]:
 
 
 def on_stage(
-    server: NatsServer, world: FileWorld, play: Callable[[Producer, Begin], Awaitable[None]]
+    server: NatsServer, world: FileWorld, play: Callable[[Producer, Begin], Awaitable[None]], **limits: int
 ) -> None:
     async def run() -> None:
-        configured = on(server, ack_wait=1)
+        configured = on(server, ack_wait=1, **limits)
         with processes(configured, world) as begin:
             async with producer(server, configured) as one:
                 await play(one, begin)
@@ -115,7 +115,7 @@ def test_a_worker_told_to_end_hands_its_work_over(nats_server: NatsServer, world
         await one.settled()
         assert world.effects() == ["create m-1", "resumed waits"]
 
-    on_stage(nats_server, world, play)
+    on_stage(nats_server, world, play, attempts=1)
 
 
 def test_a_worker_that_cannot_reach_its_next_step_ends_all_the_same(
