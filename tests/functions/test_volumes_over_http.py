@@ -1,0 +1,39 @@
+"""Volumes through a host: stores from the settings, names from the request, errors as results."""
+
+from pathlib import Path
+
+from support.http_host import request, running, settings_of, toml
+from support.volumes import INSTALLATION
+from vsphere_events.cloud_event import CloudEvent
+from vsphere_functions.local.vcenter import SimulatedVCenter
+
+STORE = {"vcenter": "default", "datacenter": "DC0", "installation": INSTALLATION}
+
+
+def about_volume(function: str, **data: object) -> CloudEvent:
+    return request(function, data=data)
+
+
+def test_a_volume_lives_and_dies_by_events(vcenter: SimulatedVCenter, tmp_path: Path) -> None:
+    stores = toml("stores.default", {**STORE, "path": "[we ird (1)] vols"})
+    stores += "\n" + toml("stores.big", {**STORE, "path": "[LocalDS_0] big"})
+    with running(tmp_path, settings_of(vcenter, more=stores)) as host:
+        made = host.call(about_volume("create_volume", id="data-1", info={"a": "QQ=="}))
+        assert made.type == "io.vspherefunctions.create_volume.succeeded.v1"
+        assert made.subject == "default/data-1"
+        link = made.data["volume"]["selfLink"]
+        assert host.call(about_volume("get_volume", selfLink=link)).data == made.data
+
+        nameless = request("create_volume", id="request-1", data={"store": "big"})
+        tag = host.call(nameless).data["volume"]["tag"]
+        again = request("create_volume", id="request-1", data={"store": "big"})
+        assert host.call(again).data["volume"]["tag"] == tag
+        listed = host.call(about_volume("list_volumes")).data
+        assert [one["tag"] for one in listed["volumes"]] == [tag, "data-1"]
+        assert listed["unreachableStores"] == []
+
+        other = host.call(about_volume("create_volume", id="data-1"))
+        assert other.data["error"]["code"] == "AlreadyExists"
+        gone = host.call(about_volume("destroy_volume", id="data-1"))
+        assert gone.type == "io.vspherefunctions.destroy_volume.succeeded.v1"
+        assert host.call(about_volume("get_volume", id="data-1")).data["error"]["code"] == "NotFound"
