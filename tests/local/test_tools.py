@@ -58,11 +58,14 @@ def test_without_sources_the_error_says_so(tmp_path: Path, monkeypatch: pytest.M
         ensure("vcsim")
 
 
-def test_a_tool_is_built_once_by_the_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_tool_is_built_once_by_the_command_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     tool = hello(tmp_path, monkeypatch, "package main\n\nfunc main() { println(`hello`) }\n")
     into = tmp_path / "bin"
     monkeypatch.setattr(sys, "argv", ["tools", "--into", str(into), "hello"])
     tools.main()
+    assert capsys.readouterr().out == f"{into / 'hello'}\n"
     said = subprocess.run([into / "hello"], capture_output=True, text=True, check=True).stderr
     assert said == "hello\n"
     built = tool.path().stat()

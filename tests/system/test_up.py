@@ -14,10 +14,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from support.commands import BASE, alive, children_of, command, run, up
+from support.commands import BASE, alive, children_of, command, environment, run, up
+from vsphere_events.functions import FUNCTIONS
 from vsphere_functions.local.nats_server import NatsServer
 from vsphere_functions.local.stack import Stack, StackError
 from vsphere_functions.local.tools import ensure
+from vsphere_functions.local.up import published
+from vsphere_functions.runtime.catalogue import CATALOGUE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -73,7 +76,7 @@ def test_the_examples_work_on_both_ways_in(running: Running, via: str) -> None:
 
 
 def test_a_function_that_is_not_built_yet_fails_and_says_so(running: Running) -> None:
-    failed = invoke(running[1], "validate_machine")
+    failed = invoke(running[1], next(name for name in FUNCTIONS if name not in CATALOGUE))
     assert failed.returncode == 1
     assert json.loads(failed.stdout)["data"]["error"]["code"] == "Unimplemented"
 
@@ -188,8 +191,74 @@ def test_a_port_that_is_taken_is_said(vcsim_binary: Path) -> None:
     with NatsServer() as server:
         said = run("up", "--nats-port", str(server.port))
     assert said.returncode == 1
-    assert "address already in use" in said.stderr
-    assert "Traceback" not in said.stderr
+    (line,) = said.stderr.splitlines()
+    assert f"--nats-port {server.port}: Address already in use" in line
+
+
+@pytest.mark.parametrize("option", ["--nats-port", "--vcenter-port"])
+def test_a_port_that_is_none_is_wrong_usage(option: str) -> None:
+    said = run("up", option, "70000")
+    assert said.returncode == 2
+    assert option in said.stderr
+
+
+def test_the_file_of_a_running_up_is_refused_and_stays(running: Running) -> None:
+    process, env = running
+    (file,) = [Path(word) for word in words_of(process.pid) if word.endswith("/env")]
+    before = file.read_text()
+    said = run("up", "--env-file", str(file))
+    assert said.returncode == 1
+    (line,) = said.stderr.splitlines()
+    assert "it belongs to another `up` that is running" in line
+    assert file.read_text() == before
+    assert environment(file)["NATS_URL"] == env["NATS_URL"]
+
+
+def test_the_file_of_an_up_that_was_killed_is_in_nobodys_way(tmp_path: Path) -> None:
+    file = tmp_path / "env"
+    file.write_text("NATS_URL=x\nVSPHERE_FUNCTIONS_CONFIG=/nowhere\n")
+    with published({"NATS_URL": "nats://new"}, file):
+        assert file.read_text() == "NATS_URL=nats://new\n"
+        with pytest.raises(StackError, match="another `up`"), published({}, file):
+            pass
+        assert file.read_text() == "NATS_URL=nats://new\n"
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_end_does_not_take_the_file_that_has_come_instead(tmp_path: Path) -> None:
+    file = tmp_path / "env"
+    with published({"NATS_URL": "nats://old"}, file):
+        file.unlink()
+        file.write_text("another's")
+    assert file.read_text() == "another's"
+
+
+@pytest.mark.parametrize("what", ["other", "folder", "below a file"])
+def test_a_file_that_cannot_be_ours_is_refused_and_left_alone(tmp_path: Path, what: str) -> None:
+    file = tmp_path / "env"
+    if what == "folder":
+        file.mkdir()
+    else:
+        file.write_text("PATH=/precious\n")
+    given = file / "env" if what == "below a file" else file
+    said = run("up", "--env-file", str(given))
+    assert said.returncode == 1
+    (line,) = said.stderr.splitlines()
+    assert f"--env-file {given}: " in line
+    assert file.is_dir() or file.read_text() == "PATH=/precious\n"
+
+
+def test_a_folder_that_is_made_for_the_file_is_told(vcsim_binary: Path, tmp_path: Path) -> None:
+    assert vcsim_binary.is_file()
+    with NatsServer() as server:
+        run("up", "--env-file", str(tmp_path / "taken" / "env"), "--nats-port", str(server.port))
+    assert not (tmp_path / "taken").exists()
+    arguments = command("up", "--env-file", str(tmp_path / "new" / "env"))
+    with subprocess.Popen(arguments, env=BASE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout
+        assert process.stdout.readline() == f"made the folder {tmp_path}/new\n"
+        process.terminate()
+        process.communicate(timeout=30)
 
 
 def test_a_worker_that_does_not_come_up_is_said_with_its_log(vcsim_binary: Path) -> None:
@@ -198,6 +267,11 @@ def test_a_worker_that_does_not_come_up_is_said_with_its_log(vcsim_binary: Path)
         stack.config.unlink()
         with pytest.raises(StackError, match=r"settings: .*No such file"):
             stack.start_worker()
+
+
+def words_of(pid: int) -> list[str]:
+    """The command line of a process."""
+    return Path(f"/proc/{pid}/cmdline").read_text().split("\0")
 
 
 def name_of(pid: int) -> str:

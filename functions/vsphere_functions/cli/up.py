@@ -12,8 +12,10 @@ def up(
     env_file: Annotated[
         Path | None, typer.Option(help="Write KEY=value lines for a shell to this file when all is ready.")
     ] = None,
-    nats_port: Annotated[int, typer.Option(help="Port of NATS; 0 takes a free one.")] = 0,
-    vcenter_port: Annotated[int, typer.Option(help="Port of the vCenter; 0 takes a free one.")] = 0,
+    nats_port: Annotated[int, typer.Option(min=0, max=65535, help="Port of NATS; 0 takes a free one.")] = 0,
+    vcenter_port: Annotated[
+        int, typer.Option(min=0, max=65535, help="Port of the vCenter; 0 takes a free one.")
+    ] = 0,
     vms: Annotated[int, typer.Option(min=0, help="Further machines in the vCenter.")] = 0,
 ) -> None:
     """Run NATS, a simulated vCenter, a worker and the HTTP router on loopback until ^C."""

@@ -200,7 +200,7 @@ def main() -> None:
     for binary in binaries:
         if options.into:
             put(binary, options.into)
-        sys.stdout.write(f"{binary}\n")
+        sys.stdout.write(f"{options.into / binary.name if options.into else binary}\n")
 
 
 if __name__ == "__main__":
