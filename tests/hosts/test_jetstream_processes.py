@@ -16,6 +16,7 @@ from support.worker_process import FileWorld, launch
 from vsphere_functions.hosts.nats_names import RESULTS
 from vsphere_functions.local.nats_server import NatsServer
 from vsphere_functions.runtime.settings import Settings
+from vsphere_functions.runtime.store import Bucket
 
 Begin = Callable[..., Popen[str]]
 
@@ -108,6 +109,8 @@ def test_a_worker_told_to_end_hands_its_work_over(nats_server: NatsServer, world
         await until(lambda: len(one.on("progress")) > 2)
         first.send_signal(signal.SIGTERM)
         assert await asyncio.to_thread(first.wait, 5) == 0
+        held = await (await one.js.key_value(Bucket.LEASES)).keys()
+        assert all(key.startswith("slot.") for key in held), "the machine is free; slots await the next try"
         assert await one.waiting() == 1
         (world.folder / "hold").unlink()
         begin()
