@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
+from support.jetstream import until
 from vsphere_events.code import Code
 from vsphere_events.error import CallError
 from vsphere_functions.runtime import leases
@@ -114,7 +115,8 @@ def test_a_lease_that_is_gone_is_lost_for_good(taken: bool) -> None:
         await store.delete(Bucket.LEASES, "a", entry.revision)
         if taken:
             await store.create(Bucket.LEASES, "a", b"two")
-        await asyncio.wait_for(lease.keep(), 5)
+        with lease.kept():
+            await until(lambda: lease._lost)
         assert refused(lease)
         with pytest.raises(CallError):
             await asyncio.to_thread(lease.confirm)

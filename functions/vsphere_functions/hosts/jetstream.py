@@ -1,6 +1,7 @@
 """The JetStream worker: takes requests from their consumers and answers into the results stream."""
 
 import asyncio
+import gc
 import os
 import signal
 import socket
@@ -42,6 +43,8 @@ def worker(settings: Settings, catalogue: Catalogue = CATALOGUE) -> int:
     telemetry.configure()
     try:
         one = Worker(settings, catalogue)
+        gc.collect()
+        gc.freeze()  # what is imported stays: each full collection would look through all of it
         status = asyncio.run(one.run())
     except SettingsError as error:
         sys.stderr.write(f"vsphere-functions worker: {error}\n")

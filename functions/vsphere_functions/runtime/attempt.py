@@ -3,6 +3,7 @@
 import asyncio
 import random
 import time
+from collections.abc import Awaitable, Iterator
 from datetime import timedelta
 from typing import Any
 
@@ -17,7 +18,8 @@ from vsphere_functions.runtime.claims import CancelRequested, Superseded
 from vsphere_functions.runtime.delivery import Dead, Decision, Retry, Wait, decide
 from vsphere_functions.runtime.dispatch import Address, Call
 from vsphere_functions.runtime.drive import Interrupted
-from vsphere_functions.runtime.entrance import Entrance, together
+from vsphere_functions.runtime.entrance import Entrance
+from vsphere_functions.runtime.leases import together
 from vsphere_functions.runtime.operations import (
     Begin,
     Foreign,
@@ -104,11 +106,8 @@ class Attempt:
         if not await self._entrance.seated(before):
             await self._write(uncounted(self._held.record))
             return self._entrance.wait()
-        keeping = asyncio.create_task(self._lease.keep())
-        try:
+        with self._lease.kept():
             return await self._conclude(await self._work())
-        finally:
-            keeping.cancel()
 
     def _refusal(self) -> CallError | None:
         refusal = refusal_of(self._address, self._prepared, self._desk.clock())
@@ -120,7 +119,7 @@ class Attempt:
         """Run the function, unless a later request for the same thing has been faster."""
         assert isinstance(self._prepared, Call)
         try:
-            await together(self._take_turn(self._prepared), self._note(self._prepared))
+            await together(*self._announcements(self._prepared))
             request = _resumed(self._prepared.request, self._held.record)
             return await self._desk.run(self._prepared, request, self._took, self._lease)
         except CallError as error:
@@ -128,10 +127,11 @@ class Attempt:
         except Interrupted:
             return Wait.SHUTDOWN
 
-    async def _note(self, call: Call) -> None:
-        """Note that a machine is being made; if its turn is over, the record says that it is not."""
+    def _announcements(self, call: Call) -> Iterator[Awaitable[None]]:
+        """Take its turn, and note that a machine is being made; if the turn is over, the record says that it is not."""
+        yield self._take_turn(call)
         if makes := call.makes:
-            await self._desk.making(call).begun(*makes, self._address.key)
+            yield self._desk.making(call).begun(*makes, self._address.key)
 
     async def _take_turn(self, call: Call) -> None:
         """Check the request's place among those for the same thing, and remember it."""

@@ -1,6 +1,5 @@
 """What a try has to hold before it may work: its record's claim, its leases, a slot under each cap."""
 
-import asyncio
 import random
 import uuid
 from collections.abc import Awaitable
@@ -10,7 +9,7 @@ from vsphere_events.error import CallError
 from vsphere_functions.runtime.claims import Held
 from vsphere_functions.runtime.dispatch import Address, Call, refused_digest
 from vsphere_functions.runtime.gate import caps_of, pause
-from vsphere_functions.runtime.leases import Lease
+from vsphere_functions.runtime.leases import Lease, together
 from vsphere_functions.runtime.operations import Admission, Claim, Record, State
 from vsphere_functions.runtime.perform import Again, Delivery, Desk, Prepared
 from vsphere_functions.runtime.slots import Slots, holder_of
@@ -51,11 +50,10 @@ class Entrance:
 
     async def enter(self) -> tuple[Admission, bool]:
         """Ask for all three at once: what the record says, and whether the leases are ours."""
-        admission, leased, _ = await together(
-            self.held.admit(self._limits.attempts),
-            self.lease.take(),
-            self._slots.take(self._limits, first=self._delivery.first),
-        )
+        work: list[Awaitable[Any]] = [self.held.admit(self._limits.attempts), self.lease.take()]
+        if self._slots.caps:
+            work.append(self._slots.take(self._limits, first=self._delivery.first))
+        admission, leased, *_ = await together(*work)
         return admission, leased
 
     async def seated(self, before: Record) -> bool:
@@ -97,12 +95,3 @@ def _claimed(address: Address, prepared: Prepared) -> tuple[str, tuple[str, ...]
     if isinstance(prepared, CallError):
         return refused_digest(address, prepared), ()
     return prepared.digest, prepared.identities
-
-
-async def together(*work: Awaitable[Any]) -> list[Any]:
-    """Await all to their ends, so that none goes on unseen when another fails."""
-    found = await asyncio.gather(*work, return_exceptions=True)
-    for outcome in found:
-        if isinstance(outcome, BaseException):
-            raise outcome
-    return found

@@ -2,12 +2,15 @@
 
 import asyncio
 import time
-from collections.abc import Collection, Iterable, Mapping
-from contextlib import suppress
+from collections.abc import Awaitable, Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from typing import TypeVar, cast
 
 from vsphere_events.code import Code
 from vsphere_events.error import CallError
 from vsphere_functions.runtime.store import Bucket, Store, StoreError
+
+T = TypeVar("T")
 
 _MARGIN = 0.2  # of the lease: a call sent just before its end still has to arrive
 
@@ -15,6 +18,17 @@ _MARGIN = 0.2  # of the lease: a call sent just before its end still has to arri
 def _now() -> float:
     """Return seconds that go on while the machine sleeps."""
     return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
+async def together(*work: Awaitable[T]) -> list[T]:
+    """Await all to their ends, so that none goes on unseen when another fails; one alone needs no task."""
+    if len(work) == 1:
+        return [await work[0]]
+    found = await asyncio.gather(*work, return_exceptions=True)
+    for outcome in found:
+        if isinstance(outcome, BaseException):
+            raise outcome
+    return cast("list[T]", found)
 
 
 class Lease:
@@ -46,11 +60,25 @@ class Lease:
         self._renewed(begun)
         return True
 
-    async def keep(self) -> None:
-        """Renew it, three times in its span, until it is lost."""
+    @contextmanager
+    def kept(self) -> Iterator[None]:
+        """Renew it, three times in its span, until the block ends or it is lost; a short block costs nothing."""
+        keeping: list[asyncio.Task[None]] = []
+        every = self._seconds / 3
+        timer = self._loop.call_later(
+            every, lambda: keeping.append(self._loop.create_task(self._keep(every)))
+        )
+        try:
+            yield
+        finally:
+            timer.cancel()
+            for task in keeping:
+                task.cancel()
+
+    async def _keep(self, every: float) -> None:
         while not self._lost:
-            await asyncio.sleep(self._seconds / 3)
             await self._renew()
+            await asyncio.sleep(every)
 
     def add(self, held: Mapping[str, int]) -> None:
         """Hold more keys, which are taken already: they are renewed, lost and released with the others."""
@@ -61,7 +89,7 @@ class Lease:
         self._fresh_until = 0.0
         held, self._held = self._held, {}
         keys = [key for key in held if key not in leaving]
-        freed = await asyncio.gather(*(self._release(key, held[key]) for key in keys))
+        freed = await together(*(self._release(key, held[key]) for key in keys))
         return {key: revision for key, revision in zip(keys, freed, strict=True) if revision is not None}
 
     async def _release(self, key: str, held: int) -> int | None:

@@ -30,6 +30,7 @@ from vsphere_functions.runtime.unfinished import Making
 from vsphere_functions.steps import Step
 from vsphere_functions.vsphere.fence import Fence, Unfenced
 from vsphere_functions.vsphere.sessions import Sessions
+from vsphere_functions.vsphere.stores import Stores
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +108,7 @@ class Desk:
     gate: Gate = field(default_factory=Gate)
     stopping: threading.Event = field(default_factory=threading.Event)
     background: set[asyncio.Task[None]] = field(default_factory=set)
+    stores: dict[tuple[str, str], Stores] = field(default_factory=dict)
 
     def aside(self, work: Coroutine[Any, Any, None]) -> None:
         """Do something beside, that nobody waits for but the end of the process."""
@@ -125,7 +127,7 @@ class Desk:
             user_data=call.user_data,
             fence=fence or Unfenced(),
             unfinished=self.making(call),
-            stores=stores_of(self.settings, call.address.label, call.host),
+            stores=self._stores(call.address.label, call.host),
             operation=anonymous_id(call.address.event.source, call.address.event.id),
             clock=self.clock,
         )
@@ -135,6 +137,12 @@ class Desk:
             self.pool, inside.run, drive, function, request, ctx, took
         )
         return result
+
+    def _stores(self, label: str, host: str) -> Stores:
+        known = self.stores.get((label, host))
+        if known is None:
+            known = self.stores[label, host] = stores_of(self.settings, label, host)
+        return known
 
     def making(self, call: Call) -> Making:
         """Return the notes of creates at the call's vCenter; to be called on the event loop."""

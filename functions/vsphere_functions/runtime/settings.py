@@ -4,6 +4,7 @@ import os
 import re
 import tomllib
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 from urllib.parse import urlsplit
@@ -250,6 +251,7 @@ class Settings(Section):
         return self.worker.vcenters or tuple(self.vcenters)
 
 
+@lru_cache(maxsize=256)
 def host_of(url: str) -> str:
     """Name the server behind a URL or a bare host: `host:port`, lower case; ValueError, which may show it, for none."""
     parts = urlsplit(url if "://" in url else f"https://{url}")
