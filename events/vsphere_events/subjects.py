@@ -27,6 +27,9 @@ class Kind(StrEnum):
     PROGRESS = "progress"
 
 
+_KINDS = frozenset(Kind)
+
+
 class Channel(StrEnum):
     """What the messages on a subject are; `call` is request and reply, outside every stream."""
 
@@ -122,7 +125,7 @@ def event_type(function: str, kind: Kind) -> str:
 def parse_event_type(text: str) -> tuple[str, Kind]:
     """Read an event type as (function, kind); InvalidArgument when it is none of the bundle's."""
     found = _TYPE.fullmatch(text)
-    if not found or found[2] not in set(Kind) or not _FUNCTION.fullmatch(found[1]):
+    if not found or found[2] not in _KINDS or not _FUNCTION.fullmatch(found[1]):
         raise CallError(Code.INVALID_ARGUMENT, "not an event type of vsphere-functions")
     return found[1], Kind(found[2])
 

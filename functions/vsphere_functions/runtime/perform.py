@@ -120,6 +120,7 @@ class Desk:
         self, call: Call, request: Any, took: Callable[[Step], None], fence: Fence | None = None
     ) -> Result:
         """Run the function in a thread; CallError, or Interrupted, when it does not come to its result."""
+        event = call.address.event
         ctx = Context(
             label=call.address.label,
             sessions=self.sessions,
@@ -128,7 +129,7 @@ class Desk:
             fence=fence or Unfenced(),
             unfinished=self.making(call),
             stores=self._stores(call.address.label, call.host),
-            operation=anonymous_id(call.address.event.source, call.address.event.id),
+            operation=anonymous_id(event.source, event.id),
             clock=self.clock,
         )
         function = implementation(self.catalogue, call.address.function.name)
