@@ -20,9 +20,11 @@ test: $(VENV)/.ready  ## run the tests with coverage
 
 soak: $(VENV)/.ready  ## run the long forms of the random tests
 	MODEL_STEPS=1000 MCM_MACHINES=200 $(BIN)/pytest --timeout 1800 tests/system/test_machines_model.py tests/system/test_mcm_loop.py
+	$(BIN)/python benchmarks/creates.py
 
 bench: $(VENV)/.ready  ## measure beside peers, in one run
 	$(BIN)/python benchmarks/list_machines.py
+	$(BIN)/python benchmarks/events.py
 
 check: $(VENV)/.ready  ## format, lint, types, layers, generated files
 	$(BIN)/ruff format --check .
