@@ -31,7 +31,7 @@ async def codes(one: Producer, events: list[CloudEvent]) -> set[str]:
 def test_create_and_delete_back_to_back_leave_nothing_and_delete_and_create_leave_all(
     nats_server: NatsServer,
 ) -> None:
-    """E21, with two workers."""
+    """E21 and M09, with two workers."""
 
     async def run() -> None:
         world, configured = World(), on(nats_server, slots=8)
