@@ -27,7 +27,7 @@ from vsphere_events.machine import (
 from vsphere_events.model import Result
 from vsphere_events.outcome import Progress
 from vsphere_events.request import CancelRequestResult, FindOrphansResult
-from vsphere_events.subjects import progress_subject, request_subject, result_subject
+from vsphere_events.subjects import progress_subject, queue_subject, request_subject, result_subject
 from vsphere_events.volume import (
     AttachVolumeResult,
     CopyVolumeResult,
@@ -202,12 +202,14 @@ class Client:
         pending = Pending(self.connection, vcenter, event, until)
         try:
             async with AsyncExitStack() as heard:
-                for name in (progress_subject, result_subject):
-                    subject = name(vcenter, function, pending.token)
-                    heard.push_async_callback(
-                        _unsubscribe, await self.connection.subscribe(subject, cb=pending.hear)
-                    )
-                await store(self.connection, request_subject(vcenter, function), event, self.mode, until)
+                about = [
+                    name(vcenter, function, pending.token) for name in (progress_subject, result_subject)
+                ]
+                line = queue_subject(vcenter, function)
+                for subject, hear in (*((one, pending.hear) for one in about), (line, pending.hear_of_queue)):
+                    heard.push_async_callback(_unsubscribe, await self.connection.subscribe(subject, cb=hear))
+                requests = request_subject(vcenter, function)
+                pending.sequence = await store(self.connection, requests, event, self.mode, until)
                 yield pending
         except NatsError as error:
             raise _unavailable(error) from error

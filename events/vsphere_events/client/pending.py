@@ -14,7 +14,9 @@ from vsphere_events.cloud_event import CloudEvent
 from vsphere_events.code import Code
 from vsphere_events.envelope import Received, from_nats
 from vsphere_events.error import CallError
+from vsphere_events.json_text import loads
 from vsphere_events.outcome import Progress
+from vsphere_events.queue import QueueState
 from vsphere_events.subjects import Kind, parse_event_type, request_token, result_subject
 
 RESULTS = "VSPHERE_RESULTS"
@@ -32,6 +34,8 @@ class Pending:
         self.function, _ = parse_event_type(request.type)
         self._connection = connection
         self._until = until
+        self.sequence = 0
+        self._queue: QueueState | None = None
         self._heard: asyncio.Queue[CloudEvent] = asyncio.Queue()
         self._answer: CloudEvent | None = None
         self._looked = asyncio.get_running_loop().time(), connection.stats["reconnects"]
@@ -40,6 +44,11 @@ class Pending:
     def token(self) -> str:
         """The last token of the subjects of its progress and result."""
         return request_token(self.request.id)
+
+    @property
+    def ahead(self) -> int | None:
+        """How many requests are before this one, at most; None once it has begun, or while nobody waits."""
+        return self._queue.ahead_of(self.sequence) if self._queue and self.sequence else None
 
     def __aiter__(self) -> Self:
         return self
@@ -70,6 +79,11 @@ class Pending:
         """Take a message if it is an event about this request; another source's answers are dropped."""
         if event := self._own(message):
             self._heard.put_nowait(event)
+
+    async def hear_of_queue(self, message: Msg) -> None:
+        """Take what a worker says of the requests that wait."""
+        with suppress(CallError, ValueError):
+            self._queue = QueueState.parse(loads(message.data))
 
     def _own(self, message: Msg) -> CloudEvent | None:
         with suppress(CallError):

@@ -21,8 +21,10 @@ _ACK_TRIES = 3
 _ELECTION_SECONDS = 2.0  # while a stream elects its leader nobody answers for it
 
 
-async def store(connection: Connection, subject: str, event: CloudEvent, mode: Mode, until: float) -> None:
-    """Publish until the stream confirms; without a message id, or a wanted resend would be swallowed.
+async def store(connection: Connection, subject: str, event: CloudEvent, mode: Mode, until: float) -> int:
+    """Publish until the stream confirms, and return the request's sequence in it.
+
+    Without a message id of the stream, or a wanted resend would be swallowed.
 
     FailedPrecondition when no stream takes it, Unavailable when none confirms, PermissionDenied when the server
     forbids it, InvalidArgument when it is too big.
@@ -45,8 +47,7 @@ async def store(connection: Connection, subject: str, event: CloudEvent, mode: M
             if silent == _ACK_TRIES or clock() > until:
                 raise CallError(Code.UNAVAILABLE, f"NATS does not confirm a request on {subject}") from None
         else:
-            _check_stored(answer, subject)
-            return
+            return _stored(answer, subject)
 
 
 def _check_size(headers: Mapping[str, str], body: bytes, limit: int) -> None:
@@ -58,7 +59,7 @@ def _check_size(headers: Mapping[str, str], body: bytes, limit: int) -> None:
         )
 
 
-def _check_stored(answer: Msg, subject: str) -> None:
+def _stored(answer: Msg, subject: str) -> int:
     said: Any = None
     with suppress(ValueError):
         said = json.loads(answer.data)
@@ -67,6 +68,7 @@ def _check_stored(answer: Msg, subject: str) -> None:
         raise CallError(code, f"NATS does not store the request: {error.get('description')}")
     if not isinstance(said, dict) or "stream" not in said:
         raise _nobody(subject)
+    return int(said.get("seq", 0))
 
 
 def _nobody(subject: str) -> CallError:

@@ -93,6 +93,11 @@ class SyncPending:
         self._loop = loop
         self._pending = pending
 
+    @property
+    def ahead(self) -> int | None:
+        """How many requests are before this one, at most; None once it has begun, or while nobody waits."""
+        return self._pending.ahead
+
     def __iter__(self) -> Iterator[Progress]:
         """Yield what is said on the way; ends when the result is there. DeadlineExceeded when none comes."""
         while said := self._loop.run(_said, self._pending):
