@@ -19,7 +19,7 @@ test: $(VENV)/.ready  ## run the tests with coverage
 	$(BIN)/pytest -n 4 --dist worksteal --cov --cov-report=term:skip-covered --cov-fail-under=95
 
 soak: $(VENV)/.ready  ## run the long forms of the random tests
-	MODEL_STEPS=1000 MCM_MACHINES=200 $(BIN)/pytest --timeout 1800 tests/system/test_machines_model.py tests/system/test_mcm_loop.py
+	MODEL_STEPS=1000 MCM_MACHINES=1000 $(BIN)/pytest --timeout 1800 tests/system/test_machines_model.py tests/system/test_mcm_loop.py
 	$(BIN)/python benchmarks/creates.py
 
 bench: $(VENV)/.ready  ## measure beside peers, in one run

@@ -1,6 +1,6 @@
 """Gardener's controller drives the functions, with faults all the way, and ends with what it asked for.
 
-`MCM_MACHINES=200` makes the run as long as one before a release.
+`MCM_MACHINES` says how many.
 """
 
 import os
@@ -15,7 +15,7 @@ from support.mcm import Machine, create_flow, delete_flow, orphan_run
 from vsphere_functions.context import Context
 from vsphere_functions.local.vcenter import SimulatedVCenter
 
-MACHINES = int(os.environ.get("MCM_MACHINES", "40"))
+MACHINES = int(os.environ.get("MCM_MACHINES", "200"))
 ROUNDS = 40
 FAULTS = [
     ("CloneVM_Task", "task", "NoDiskSpace"),
