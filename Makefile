@@ -16,7 +16,7 @@ demo: $(VENV)/.ready  ## start NATS, a simulated vCenter and a worker, and run t
 
 test: $(VENV)/.ready  ## run the tests with coverage
 	$(BIN)/python -m vsphere_functions.local.tools vcsim govc natscli
-	$(BIN)/pytest -n 4 --dist worksteal --cov --cov-report=term:skip-covered --cov-fail-under=95
+	$(BIN)/pytest -n 3 --dist worksteal --cov --cov-report=term:skip-covered --cov-fail-under=95
 
 soak: $(VENV)/.ready  ## run the long forms of the random tests
 	MODEL_STEPS=1000 MCM_MACHINES=1000 $(BIN)/pytest --timeout 1800 tests/system/test_machines_model.py tests/system/test_mcm_loop.py
