@@ -27,7 +27,7 @@ settings.load_profile("ci" if os.environ.get("CI") else "local")
 
 
 def pytest_configure() -> None:
-    """Let what the tests start be interrupted, even where a shell that ignores ^C in its background has started them."""
+    """Let what the tests start be interrupted, even where a shell in the background ignores ^C."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
