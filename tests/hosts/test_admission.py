@@ -41,7 +41,7 @@ class Counted(World):
         if self.seconds:
             time.sleep(self.seconds)
         else:
-            self.go.wait(20)
+            self.go.wait(100)
         with self.lock:
             self.now -= 1
 
@@ -73,7 +73,7 @@ def test_never_more_are_in_flight_than_the_cap_over_two_workers_and_each_takes_o
         events = [of(number) for number in range(30)]
         async with producer(nats_server, configured) as one, working(configured, world, 2):
             await asyncio.gather(*(one.publish(event) for event in events))
-            await one.settled(30)
+            await one.settled()
             assert await attempts(one, events) == {1: 30}
             assert not one.on("dead")
         assert len(world.effects) == 30
@@ -86,14 +86,16 @@ def test_the_oldest_go_first(nats_server: NatsServer) -> None:
     async def run() -> None:
         world, configured = Counted(0), on(nats_server, slots=8, creates_per_vcenter=2)
         async with producer(nats_server, configured) as one, working(configured, world):
-            sequences = [await one.publish(of(number)) for number in range(20)]
+            sequences = [await one.publish(of(number)) for number in range(2)]
+            await until(lambda: world.most == 2)
+            sequences += [await one.publish(of(number)) for number in range(2, 20)]
             begun = QueueState(sequence=sequences[1], waiting=18)
             await until(lambda: begun in states(one)[-1:])
             said = states(one)[-1]
             assert [said.ahead_of(sequence) for sequence in sequences[:4]] == [None, None, 0, 1]
             assert said.ahead_of(sequences[-1]) == 17
             world.go.set()
-            await one.settled(30)
+            await one.settled()
             await until(lambda: states(one)[-1].waiting == 0)
             assert states(one)[-1].ahead_of(sequences[-1]) is None
         made = [int(effect.rpartition("-")[2]) for effect in world.effects]
@@ -115,7 +117,7 @@ def test_a_template_that_is_busy_holds_up_no_other(nats_server: NatsServer) -> N
             assert world.effects[1:] == ["create m-99"]
             world.go.set()
             await one.result(other)
-            await one.settled(30)
+            await one.settled()
         assert len(world.effects) == 13
 
     asyncio.run(run())

@@ -19,7 +19,7 @@ async def publish_all(one: Producer, functions: tuple[str, str]) -> list[tuple[C
     for pair in pairs:
         for event in pair:
             await one.publish(event)
-    await one.settled(40)
+    await one.settled()
     return pairs
 
 

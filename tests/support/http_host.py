@@ -137,7 +137,7 @@ def request(function: str, name: str = "worker-1", **attributes: Any) -> CloudEv
     return CloudEvent(**(given | attributes))
 
 
-def until(condition: Any, seconds: float = 20) -> None:
+def until(condition: Any, seconds: float = 50) -> None:
     """Wait for a condition."""
     deadline = time.monotonic() + seconds
     while not condition():

@@ -33,7 +33,7 @@ def on(server: NatsServer, *, slots: int = 4, ack_wait: float = 2, **limits: Any
     )
 
 
-async def until(true: Callable[[], Any | Awaitable[Any]], seconds: float = 15) -> Any:
+async def until(true: Callable[[], Any | Awaitable[Any]], seconds: float = 50) -> Any:
     """Poll until something is true, and return it."""
     deadline = time.monotonic() + seconds
     while True:
@@ -91,7 +91,7 @@ class Producer:
         """How many requests are not acknowledged yet."""
         return (await self.js.stream_info(REQUESTS)).state.messages
 
-    async def settled(self, seconds: float = 15) -> None:
+    async def settled(self, seconds: float = 50) -> None:
         async def none_left() -> bool:
             return await self.waiting() == 0
 

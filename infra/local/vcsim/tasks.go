@@ -29,6 +29,21 @@ type tasks struct {
 	finished map[string][]func(*simulator.Task, types.AnyType)
 	// A search panics when a file goes away between its listing and its look at it.
 	searching sync.RWMutex
+	// A clone looks for its name among a folder's children without the folder's lock:
+	// the simulator falls over when they change meanwhile.
+	naming sync.Mutex
+}
+
+// renaming says whether a task looks at, or changes, a folder's children. That of
+// a folder itself runs those of what is in it.
+func renaming(name string, entity types.ManagedObjectReference) bool {
+	switch name {
+	case "clone", "rename":
+		return true
+	case "destroy":
+		return entity.Type == "VirtualMachine"
+	}
+	return false
 }
 
 // vanishing are the tasks after which a file is not where it was.
@@ -88,6 +103,9 @@ func (t *tasks) PutObject(_ *simulator.Context, object mo.Reference) {
 	}
 	name := taskName(task.Info.Name)
 	work := task.Execute
+	if renaming(name, *task.Info.Entity) {
+		work = within(&t.naming, work)
+	}
 	switch {
 	case name == "searchdatastore":
 		work = within(&t.searching, work)
