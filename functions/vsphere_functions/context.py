@@ -9,7 +9,7 @@ from uuid import uuid4
 from vsphere_events.code import Code
 from vsphere_events.error import CallError
 from vsphere_functions.vsphere.fence import Fence, Unfenced
-from vsphere_functions.vsphere.sessions import Credentials, Sessions
+from vsphere_functions.vsphere.sessions import Credentials, Lender
 from vsphere_functions.vsphere.stores import Stores
 from vsphere_functions.vsphere.vcenter import VCenter
 
@@ -39,7 +39,7 @@ class Context:
     """
 
     label: str
-    sessions: Sessions
+    sessions: Lender
     credentials: Credentials | None = None
     user_data: str | None = field(default=None, repr=False)
     fence: Fence = field(default_factory=Unfenced)

@@ -15,6 +15,7 @@ import threading
 from typing import TYPE_CHECKING, Literal, Self
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
 Mode = Literal["relay", "refuse", "black-hole"]
@@ -33,6 +34,7 @@ class Proxy:
         self._mode: Mode = "relay"
         self._links: set[Link] = set()
         self._drops: list[Drop] = []
+        self._words: dict[bytes, bytes] = {}
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port: int = self._listener.getsockname()[1]
         self._threads: list[threading.Thread] = []
@@ -75,6 +77,17 @@ class Proxy:
         """Let the n-th request from now on that contains a text reach the server, and lose its reply."""
         with self._lock:
             self._drops.append(Drop(containing.encode(), nth))
+
+    def exchange(self, words: Mapping[str, str]) -> None:
+        """From now on let the server read other words in requests, as long ones: a password that was changed there."""
+        self._words = {word.encode(): other.encode() for word, other in words.items()}
+        assert all(len(word) == len(other) for word, other in self._words.items())
+
+    def worded(self, request: bytes) -> bytes:
+        """Put the other words in."""
+        for word, other in self._words.items():
+            request = request.replace(word, other)
+        return request
 
     @property
     def connections(self) -> int:
@@ -207,7 +220,7 @@ class Link:
         while length := _whole(self._buffer):
             request, self._buffer = self._buffer[:length], self._buffer[length:]
             self._losing = self._losing or self._proxy.loses_reply(request)
-            self._server.sendall(request)
+            self._server.sendall(self._proxy.worded(request))
         return True
 
 

@@ -66,7 +66,8 @@ class Reports:
 def ask(sessions: Sessions, label: str) -> str:
     """Ask a vCenter the time, over the session that requests use; why it cannot be used, or nothing."""
     try:
-        sessions.get(label).call(SERVICE, "CurrentTime", repeatable=True)
+        with sessions.work() as lent:
+            lent.get(label).call(SERVICE, "CurrentTime", repeatable=True)
     except CallError as error:
         return f"{error.code}: {error.message}"
     return ""

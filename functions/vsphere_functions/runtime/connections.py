@@ -113,7 +113,7 @@ def _configured(settings: Settings, label: str) -> Callable[[], Credentials]:
     def read() -> Credentials:
         vcenter = settings.vcenters[label]
         found = _own(settings, vcenter)
-        if found.user is None or found.password is None:
+        if not found.user or not found.password:  # an empty file is one that is being written
             raise CallError(Code.UNAUTHENTICATED, f"the secret of vCenter {label} has no user or no password")
         return Credentials(_endpoint_of(vcenter, found), found.user, found.password)
 

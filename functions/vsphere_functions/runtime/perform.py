@@ -8,6 +8,7 @@ from collections.abc import Callable, Coroutine
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any, TypeAlias
 
 from vsphere_events import results
@@ -121,9 +122,9 @@ class Desk:
     ) -> Result:
         """Run the function in a thread; CallError, or Interrupted, when it does not come to its result."""
         event = call.address.event
-        ctx = Context(
+        context = partial(
+            Context,
             label=call.address.label,
-            sessions=self.sessions,
             credentials=call.credentials,
             user_data=call.user_data,
             fence=fence or Unfenced(),
@@ -134,10 +135,13 @@ class Desk:
         )
         function = implementation(self.catalogue, call.address.function.name)
         inside = contextvars.copy_context()
-        result: Result = await asyncio.get_running_loop().run_in_executor(
-            self.pool, inside.run, drive, function, request, ctx, took
-        )
-        return result
+
+        def work() -> Result:
+            with self.sessions.work() as lent:
+                done: Result = drive(function, request, context(sessions=lent), took)
+            return done
+
+        return await asyncio.get_running_loop().run_in_executor(self.pool, inside.run, work)
 
     def _stores(self, label: str, host: str) -> Stores:
         known = self.stores.get((label, host))

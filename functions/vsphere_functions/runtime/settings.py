@@ -117,7 +117,9 @@ class VCenter(Section):
     url: Annotated[str, AfterValidator(_https)] = Field(description="https://<host>/sdk")
     user: str | None = Field(None, description="user, with `password` or `password_file`")
     password: SecretStr | None = Field(None, description="password of `user`")
-    password_file: File | None = Field(None, description="file that holds the password, read at each login")
+    password_file: File | None = Field(
+        None, description="file that holds the password, read for each request"
+    )
     secret: str | None = Field(None, description="name of a [secrets.<name>] section, in place of the three")
     ca_file: File | None = Field(None, description="certificate authority of the vCenter")
     thumbprint: str | None = Field(None, description="SHA-256 thumbprint of its certificate")

@@ -87,6 +87,11 @@ class Session:
         """The API version that the vCenter says it has, such as `8.0.3.0`."""
         return str(self.content["about"]["apiVersion"])
 
+    @property
+    def logged_in(self) -> bool:
+        """Whether a login has succeeded and is not known to be lost."""
+        return self._login is not None
+
     def kept(self, kind: type[T]) -> T:
         """Return the session's one object of the type, made at first use: caches that live as long as it does."""
         with self._lock:
