@@ -8,6 +8,7 @@ from pydantic_core import PydanticCustomError
 
 from vsphere_events.error import CallError
 from vsphere_events.hardware import Allocation, DataDisk, SystemDisk, whole_pages, zero_is_absent
+from vsphere_events.machine_volume import MOST_VOLUMES, MachineVolume, mounts
 from vsphere_events.model import UNIMPLEMENTED, Bool, Int, Model, Name, OptionalName, Text, plain
 from vsphere_events.networks import Network, doubles
 from vsphere_events.owner import Owner, owner_of
@@ -56,24 +57,6 @@ class VApp(Model):
     properties: dict[Name, Text]
 
 
-class MachineVolume(Model):
-    """A volume to attach and mount: by id and store, by selfLink or by vmdk path."""
-
-    id: Name | None = None
-    store: Name | None = None
-    self_link: Name | None = None
-    vmdk_path: Name | None = None
-    mount_path: Name | None = None
-    filesystem: Name = "ext4"
-    read_only: Bool = False
-
-    @classmethod
-    def across(cls, given: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-        """Demand exactly one way to name the volume."""
-        if sum(bool(given[name]) for name in ("id", "self_link", "vmdk_path")) != 1:
-            yield "id", "give exactly one of id, selfLink and vmdkPath"
-
-
 class ProviderSpec(Model):
     """What delete, status and list need: the tags; every other field of a create may stand beside them.
 
@@ -112,7 +95,7 @@ class ProviderSpec(Model):
     ] = None
     customization: OptionalName = None
     ssh_keys: Annotated[tuple[Annotated[str, AfterValidator(_ssh_key)], ...], Field(max_length=100)] = ()
-    volumes: tuple[MachineVolume, ...] = ()
+    volumes: Annotated[tuple[MachineVolume, ...], Field(max_length=MOST_VOLUMES)] = ()
 
     @field_validator("tags")
     @classmethod
@@ -203,7 +186,7 @@ def _number(given: Any) -> int | None:
     return given if isinstance(given, int) and not isinstance(given, bool) else None
 
 
-RULES = (_places, _cards, _sizes, _boot)
+RULES = (_places, _cards, _sizes, _boot, mounts)
 
 
 def unbuilt(spec: ProviderSpec) -> tuple[str, ...]:

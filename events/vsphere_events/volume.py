@@ -2,7 +2,6 @@
 
 import base64
 import binascii
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -18,40 +17,13 @@ from vsphere_events.machine import Call, MachineName, PageSize
 from vsphere_events.model import Bool, Int, Model, Name, Result, State
 from vsphere_events.provider_id import ProviderIDField
 from vsphere_events.provider_spec import ProviderSpec
+from vsphere_events.volume_name import LINK, SelfLink, Store, VolumeID
 
 ANONYMOUS = UUID("5d1a9c0e-3f4b-5c86-9a57-0f4de2b7c8a1")
 """The namespace of the ids of anonymous volumes; fixed for ever."""
 
-_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}", re.ASCII)
-_TAIL = re.compile(r"-(flat|delta|sesparse|ctk|rdm|rdmp|digest|[0-9]{6})$", re.ASCII)  # vSphere's own files
-_STORE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,62}", re.ASCII)
-_LINK = re.compile(r"vsphere-volume://([a-z0-9][a-z0-9-]{0,62})/([^/]+)(?:/([^/]+))?", re.ASCII)
 _PV_SPECS = {"anyOf": [{"type": "array", "items": {"type": ["object", "null"]}}, {"type": "string"}]}
 _LARGEST = 62 * 1024**3  # KiB: vSphere's largest virtual disk, 62 TiB
-
-
-def _volume_id(text: str) -> str:
-    if not _ID.fullmatch(text) or _TAIL.search(text):
-        raise ValueError(
-            "should be 1 to 100 letters, digits, dots, underscores and dashes, starting with a letter "
-            "or digit, not ending like one of vSphere's own disk files"
-        )
-    return text
-
-
-def _store(text: str) -> str:
-    link = _LINK.fullmatch(text)
-    if not _STORE.fullmatch(link[2] if link and not link[3] else text):
-        raise ValueError("should be the name of a store, or vsphere-volume://<vcenter>/<store>")
-    return text
-
-
-def _self_link(text: str) -> str:
-    link = _LINK.fullmatch(text)
-    if not link or not link[3] or not _STORE.fullmatch(link[2]):
-        raise ValueError("should be vsphere-volume://<vcenter>/<store>/<id>")
-    _volume_id(link[3])
-    return text
 
 
 def _base64(text: str) -> str:
@@ -75,9 +47,6 @@ def _pv_specs(value: object) -> object:
         raise ValueError(f"as a text it should be a JSON list: {error.message}") from None
 
 
-VolumeID = Annotated[str, AfterValidator(_volume_id)]
-Store = Annotated[str, AfterValidator(_store)]
-SelfLink = Annotated[str, AfterValidator(_self_link)]
 Base64Text = Annotated[str, AfterValidator(_base64)]
 CapacityKB = Annotated[Int, Field(ge=1, le=_LARGEST), AfterValidator(_whole_mib)]
 Info = dict[Name, Base64Text]
@@ -105,7 +74,7 @@ class VolumeKey:
     @classmethod
     def of_link(cls, vcenter: str, link: str) -> Self:
         """Take a selfLink; InvalidArgument when it leads to another vCenter than the request's."""
-        found = _LINK.fullmatch(link)
+        found = LINK.fullmatch(link)
         if not found or not found[3]:
             raise CallError(Code.INVALID_ARGUMENT, "a selfLink is vsphere-volume://<vcenter>/<store>/<id>")
         return cls(store_name(vcenter, link.rpartition("/")[0]), found[3])
@@ -113,7 +82,7 @@ class VolumeKey:
 
 def store_name(vcenter: str, store: str) -> str:
     """Name a store given by name or link; InvalidArgument when the link leads to another vCenter."""
-    link = _LINK.fullmatch(store)
+    link = LINK.fullmatch(store)
     if link and link[1] != vcenter:
         raise CallError(Code.INVALID_ARGUMENT, f"vCenter {link[1]} is not this request's, {vcenter}")
     return link[2] if link else store
@@ -121,7 +90,7 @@ def store_name(vcenter: str, store: str) -> str:
 
 def subject_of(given: Mapping[str, Any], link: object = None) -> str | None:
     """Name the volume that request data, checked or not, is about: `<store>/<id>`; a selfLink comes first."""
-    found = _LINK.fullmatch(str(link or given.get("selfLink")))
+    found = LINK.fullmatch(str(link or given.get("selfLink")))
     if found and found[3]:
         return str(VolumeKey(found[2], found[3]))
     store, volume_id = given.get("store") or "default", given.get("id")
