@@ -201,7 +201,7 @@ def test_a_dead_letter_that_is_sent_again_is_worked_on_anew() -> None:
     async def redrive(one: Desk) -> None:
         entry = await one.store.get(Bucket.OPERATIONS, address(event).key)
         assert entry
-        record = redriven(Record.load(entry.value), 41)
+        record = redriven(Record.load(entry.value), 0, 41)
         await one.store.update(Bucket.OPERATIONS, address(event).key, record.dump(), entry.revision)
 
     with desk(world, attempts=1) as one:

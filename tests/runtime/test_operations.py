@@ -25,6 +25,9 @@ from vsphere_functions.runtime.order import Identity, Role, ordered
 
 CLAIM = Claim("/p", "id", "digest", 7, "worker 1")
 DEAD = CallError(Code.UNAVAILABLE, "away")
+RESULT = (
+    b'{"specversion": "1.0", "id": "r", "source": "/v", "type": "t", "data": {"lastKnownState": "cloned"}}'
+)
 
 
 def begun(record: Record | None = None, attempts: int = 5) -> Record:
@@ -92,17 +95,23 @@ def test_only_an_open_request_of_its_own_source_is_canceled() -> None:
 
 
 def test_only_a_dead_request_is_sent_again_and_keeps_its_place() -> None:
-    again = redriven(finished(begun(begun()), b"{}", dead=DEAD), 12)
+    again = redriven(finished(begun(begun()), RESULT, dead=DEAD), 0, 12)
     assert (again.generation, again.expects, again.attempts, again.state) == (1, 12, 0, State.OPEN)
-    assert again.result is None
+    assert (again.result, again.last_known_state) == (None, "cloned")
+    assert redriven(again, 0, 99) == again, "sent again twice is sent again once"
+    for generation in (1, 2):
+        with refused(Code.FAILED_PRECONDITION):
+            redriven(again, generation, 12)
+    with refused(Code.FAILED_PRECONDITION):
+        redriven(finished(again, RESULT, dead=DEAD), 0, 12)
     later = Claim("/p", "id", "digest", 99, "w")
     admission = admit(again, later, 5)
     assert isinstance(admission, Begin)
     assert (admission.record.sequence, admission.record.attempts) == (7, 1)
     with refused(Code.FAILED_PRECONDITION):
-        redriven(finished(begun(), b"{}"), 12)
+        redriven(finished(begun(), b"{}"), 0, 12)
     with refused(Code.FAILED_PRECONDITION):
-        redriven(begun(), 12)
+        redriven(begun(), 0, 12)
 
 
 records = st.builds(

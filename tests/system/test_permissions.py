@@ -5,24 +5,32 @@ from __future__ import annotations
 import asyncio
 import re
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from nats.errors import TimeoutError as NatsTimeoutError
+from pydantic import SecretStr
+from typer.testing import CliRunner, Result
 
+from support.functions import World, request
+from support.jetstream import Producer, on, until, working
 from vsphere_events.client import Client, SyncClient
 from vsphere_events.code import Code
 from vsphere_events.error import CallError
+from vsphere_functions.cli.commands import app
+from vsphere_functions.hosts.nats_setup import setup
 from vsphere_functions.local.examples import example
 from vsphere_functions.local.nats_server import NatsServer
 from vsphere_functions.local.stack import Stack
+from vsphere_functions.runtime.settings import Nats, Settings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 GUIDE = Path(__file__).parents[2] / "docs" / "guides" / "operators.md"
-USERS = ("setup", "worker", "producer")
+USERS = ("setup", "worker", "producer", "operator")
 
 
 def configuration() -> str:
@@ -100,3 +108,38 @@ def test_a_producer_that_may_not_publish_is_told_so(
     ):
         client.list_machines(example("list_machines"))
     assert raised.value.code is Code.PERMISSION_DENIED
+
+
+def test_they_are_enough_for_dead_letters(producer: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Read, sent again, removed; over the whole way of `dlq redrive`."""
+
+    def user(name: str, prefix: str) -> Settings:
+        section = Nats(
+            url=(server.url,), user=name, password=SecretStr(f"{name}-secret"), inbox_prefix=prefix
+        )
+        return on(server, attempts=1).model_copy(update={"nats": section})
+
+    async def dies_and_comes_back() -> None:
+        event, world = request(), World(failures=[CallError(Code.UNAVAILABLE, "away")])
+        async with (
+            Client.connected(server.url, **producer) as client,
+            working(user("worker", "_INBOX_worker"), world),
+        ):
+            one = Producer(client.connection)
+            await one.publish(event)
+            await until(partial(sent_again, event.id), 60)
+            await until(lambda: world.effects, 60)
+
+    async def sent_again(event_id: str) -> bool:
+        return (await asyncio.to_thread(dlq, "redrive", event_id)).exit_code == 0
+
+    def dlq(*arguments: str) -> Result:
+        return CliRunner().invoke(app, ["dlq", *arguments])
+
+    with NatsServer(config=configuration()) as server:
+        setup(user("setup", "_INBOX"))
+        for name, value in {"URL": server.url, "USER": "operator", "PASSWORD": "operator-secret"}.items():
+            monkeypatch.setenv(f"VSPHERE_FUNCTIONS_NATS__{name}", value)
+        asyncio.run(dies_and_comes_back())
+        assert dlq("purge", "--all", "--yes").stdout == "0 removed\n"
+        assert "ermissions" not in server.log.replace("with permissions", "")

@@ -3,6 +3,7 @@
 import typer
 
 from vsphere_functions.cli.demo import demo
+from vsphere_functions.cli.dlq import dlq
 from vsphere_functions.cli.example import example
 from vsphere_functions.cli.invoke import invoke
 from vsphere_functions.cli.serve import serve
@@ -22,3 +23,4 @@ app = typer.Typer(
 )
 for _command in COMMANDS:
     app.command()(_command)
+app.add_typer(dlq, name="dlq")

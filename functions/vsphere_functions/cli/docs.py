@@ -104,12 +104,22 @@ def _commands() -> Iterator[str]:
     group: Any = typer.main.get_command(app)
     yield f"# Commands\n\n{group.help}\n"
     with typer.Context(group, info_name="vsphere-functions") as above:
-        for name, command in group.commands.items():
-            context = typer.Context(command, info_name=name, parent=above)
-            usage = " ".join((context.command_path, *command.collect_usage_pieces(context)))
-            yield f"## {name}\n\n{_plain(command.help)}\n\n```\n{usage}\n```\n"
-            if rows := [f"- `{what}`: {_plain(meaning)}" for what, meaning in _parameters(command, context)]:
-                yield "\n".join(rows) + "\n"
+        yield from _below(group, above, "##")
+
+
+def _below(group: Any, above: Any, mark: str) -> Iterator[str]:
+    """Describe the commands of a group, and those of the groups in it a level deeper."""
+    for name, command in group.commands.items():
+        context = typer.Context(command, info_name=name, parent=above)
+        title = context.command_path.partition(" ")[2]
+        if hasattr(command, "commands"):
+            yield f"{mark} {title}\n\n{_plain(command.help)}\n"
+            yield from _below(command, context, mark + "#")
+            continue
+        usage = " ".join((context.command_path, *command.collect_usage_pieces(context)))
+        yield f"{mark} {title}\n\n{_plain(command.help)}\n\n```\n{usage}\n```\n"
+        if rows := [f"- `{what}`: {_plain(meaning)}" for what, meaning in _parameters(command, context)]:
+            yield "\n".join(rows) + "\n"
 
 
 def _parameters(command: Any, context: typer.Context) -> Iterator[tuple[str, str]]:

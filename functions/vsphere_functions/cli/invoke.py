@@ -157,7 +157,7 @@ def _left(how: How, via: Via) -> str:
         return again
     return (
         f"{again}. A refused request, such as one with other content under a used id, has no result but a dead letter: "
-        f"nats sub --stream VSPHERE_DEAD --all 'vsphere.dead.>'"
+        "vsphere-functions dlq list"
     )
 
 

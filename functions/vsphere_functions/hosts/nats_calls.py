@@ -135,8 +135,12 @@ def answer_of(message: Msg) -> dict[str, Any]:
 
 
 def status_of(message: Msg) -> str | None:
-    """Return the status of a message that is none: `404`, `408`, `409`, `503`, `100`."""
-    return (message.headers or {}).get("Status")
+    """Return the status of a message that is none: `404`, `408`, `409`, `503`, `100`.
+
+    What comes from a stream has a sequence, and is a message even if somebody gave it a header of that name.
+    """
+    headers = message.headers or {}
+    return None if "Nats-Sequence" in headers else headers.get("Status")
 
 
 def fits(headers: Mapping[str, str], payload: bytes, limit: int) -> bool:

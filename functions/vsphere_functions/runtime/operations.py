@@ -7,6 +7,7 @@ from typing import Self, TypeAlias
 from pydantic import BaseModel, ConfigDict
 
 from vsphere_events.code import Code
+from vsphere_events.envelope import from_json
 from vsphere_events.error import CallError
 
 
@@ -179,19 +180,34 @@ def canceled(record: Record | None, source: str, event_id: str) -> Record:
     return record.changed(state=State.CANCEL_REQUESTED)
 
 
-def redriven(record: Record, result_sequence: int) -> Record:
-    """Open a dead operation for new tries; its next result replaces the one at `result_sequence`."""
+def redriven(record: Record, generation: int, result_sequence: int) -> Record:
+    """Open an operation that died in a generation for new tries; opened already, it stays as it is.
+
+    Its next result replaces the one at `result_sequence`, and goes on from the state that it tells.
+    FailedPrecondition when it has ended otherwise.
+    """
+    if record.state is State.OPEN and record.generation == generation + 1:
+        return record
     if record.state is not State.DEAD:
         raise CallError(
             Code.FAILED_PRECONDITION, f"only a dead request is sent again; this one is {record.state}"
         )
+    if record.generation != generation:
+        raise CallError(Code.FAILED_PRECONDITION, "it has died again since; its later dead letter counts")
     return record.changed(
         state=State.OPEN,
-        generation=record.generation + 1,
+        generation=generation + 1,
         expects=result_sequence,
         attempts=0,
         claim="",
         code=None,
         reason=None,
+        last_known_state=_state_in(record.result),
         result=None,
     )
+
+
+def _state_in(result: bytes | None) -> str | None:
+    data = from_json(result).data if result else None
+    state = data.get("lastKnownState") if isinstance(data, dict) else None
+    return state if isinstance(state, str) else None

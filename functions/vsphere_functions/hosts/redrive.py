@@ -1,0 +1,123 @@
+"""Send a dead letter's request again: its record is opened for the next generation, then the request published."""
+
+from datetime import UTC, datetime
+
+from vsphere_events.code import Code
+from vsphere_events.envelope import from_json
+from vsphere_events.error import CallError
+from vsphere_events.subjects import request_subject, result_subject
+from vsphere_functions.hosts.dead_letters import DeadLetters, Letter
+from vsphere_functions.hosts.kv import KvStore
+from vsphere_functions.hosts.nats_calls import answer_of, status_of
+from vsphere_functions.hosts.nats_names import RESULTS
+from vsphere_functions.hosts.nats_outbox import Outbox
+from vsphere_functions.runtime.dispatch import Address, address_of
+from vsphere_functions.runtime.operations import Record, State, redriven
+from vsphere_functions.runtime.perform import Finished
+from vsphere_functions.runtime.store import Bucket, StoreError
+
+_ROUNDS = 5  # of reading and being overtaken
+
+
+async def redrive(letters: DeadLetters, letter: Letter) -> int:
+    """Send a letter's request again, then remove the letter; the generation that it is now.
+
+    FailedPrecondition, with the reason, for what would only come back or has ended otherwise. Cut short anywhere, or
+    done twice, it comes to the same: the record says how far it went, and a request that is published twice is one.
+    """
+    address = _address(letter)
+    record = await _Redrive(letters, letter, address).open() if address.function.changes else None
+    # The stream's window for equal ids does not swallow it: a later generation has a letter, and an id, of its own.
+    headers = {**letter.headers, "Nats-Msg-Id": f"redrive.{letter.message_id}"}
+    await letters.calls.publish(request_subject(address.label, address.function.name), letter.body, headers)
+    await letters.remove([letter.number])
+    return record.generation if record else 0
+
+
+def _address(letter: Letter) -> Address:
+    """Name what is to be sent; FailedPrecondition for what would be refused again."""
+    event, reason = letter.event, letter.said["reason"]
+    if event is None:
+        raise _refused(f"nobody can read it: {reason}")
+    if letter.code == Code.INVALID_ARGUMENT:
+        raise _refused(f"it would be refused again: {reason}")
+    address = address_of(letter.subject.function, letter.subject.vcenter, event)
+    if address.expires is not None and datetime.now(UTC) >= address.expires:
+        raise _refused("its expirytime has passed; ask for it under a new id")
+    return address
+
+
+class _Redrive:
+    """The record of a letter's request, on its way to the next generation."""
+
+    def __init__(self, letters: DeadLetters, letter: Letter, address: Address) -> None:
+        self._calls = letters.calls
+        self._letter = letter
+        self._address = address
+        self._store = KvStore(letters.calls)
+        self._outbox = Outbox(letters.client, letters.calls, "redrive")
+
+    async def open(self) -> Record:
+        """Have the record say that the request is to be tried anew."""
+        for _ in range(_ROUNDS):
+            entry = await self._store.get(Bucket.OPERATIONS, self._address.key)
+            known = Record.load(entry.value) if entry else None
+            wanted = await (self._again(known) if known else self._anew())
+            if known == wanted:
+                return wanted
+            revision = entry.revision if entry else 0
+            if await self._store.update(Bucket.OPERATIONS, self._address.key, wanted.dump(), revision):
+                return wanted
+        raise _refused("its record changes all the time; something works on it")
+
+    async def _again(self, record: Record) -> Record:
+        event = self._letter.event
+        assert event
+        if (record.source, record.id) != (event.source, event.id):
+            raise _refused("another request has its token")
+        if not self._has_record:
+            if record.final:
+                raise _refused(f"it has ended since: {record.state}")
+            return record
+        if record.state is State.DEAD and record.generation == self._letter.generation:
+            await self._publish(record)
+        return redriven(record, self._letter.generation, await self._result())
+
+    async def _anew(self) -> Record:
+        """Write the record of a request that has none, or none any more: the letter knows its place in the order."""
+        event = self._letter.event
+        assert event
+        return Record(
+            source=event.source,
+            id=event.id,
+            sequence=self._letter.sequence,
+            generation=self._letter.generation + self._has_record,
+            expects=await self._result(),
+        )
+
+    @property
+    def _has_record(self) -> bool:
+        return self._letter.message_id == f"{self._address.key}.{self._letter.generation}"
+
+    async def _publish(self, record: Record) -> None:
+        """Publish the recorded failure, as a worker does that finds it; later it would take the next one's place."""
+        assert record.result is not None
+        assert self._letter.received
+        finished = Finished(from_json(record.result), expects=record.expects)
+        await self._outbox.result(self._address, finished, self._letter.received.mode)
+
+    async def _result(self) -> int:
+        """Find the sequence of the last result, 0 for none."""
+        subject = result_subject(self._address.label, self._address.function.name, self._address.token)
+        message = await self._calls.ask(f"$JS.API.DIRECT.GET.{RESULTS}.{subject}")
+        status = status_of(message)
+        if status == "404":
+            return 0
+        if status is not None:
+            answer_of(message)
+            raise StoreError(f"the results answer {status}")
+        return int((message.headers or {})["Nats-Sequence"])
+
+
+def _refused(reason: str) -> CallError:
+    return CallError(Code.FAILED_PRECONDITION, reason)

@@ -1,0 +1,149 @@
+"""`vsphere-functions dlq` on a real server with a real worker."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from support.commands import BASE
+from support.functions import SPEC, World, request
+from support.jetstream import on, producer, until, working
+from vsphere_events.code import Code
+from vsphere_events.error import CallError
+from vsphere_functions.cli.commands import app
+
+if TYPE_CHECKING:
+    from vsphere_events.cloud_event import CloudEvent
+    from vsphere_functions.local.nats_server import NatsServer
+    from vsphere_functions.runtime.settings import Settings
+
+SECRET = "do-not-show"
+POISON = b'{"password": "do-not-show"'
+
+
+def event() -> CloudEvent:
+    """A create with secrets in the places where they may stand."""
+    spec = {**SPEC, "vapp": {"properties": {"adminPassword": SECRET}}}
+    data = {"machineName": "m-1", "providerSpec": spec, "secrets": {"userData": SECRET}}
+    return request(data=data, extensions={"bootstraptoken": SECRET})
+
+
+@pytest.fixture
+def env(nats_server: NatsServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Settings that the commands find."""
+    for name in BASE.keys() ^ os.environ.keys():
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("VSPHERE_FUNCTIONS_NATS__URL", nats_server.url)
+
+
+@pytest.fixture
+def configured(nats_server: NatsServer) -> Settings:
+    return on(nats_server, attempts=1)
+
+
+@pytest.fixture
+def dead(nats_server: NatsServer, configured: Settings, env: None) -> CloudEvent:
+    """A request that was given up; before it, poison."""
+    one = event()
+
+    async def play() -> None:
+        world = World(failures=[CallError(Code.UNAVAILABLE, "away")])
+        async with producer(nats_server, configured) as p, working(configured, world):
+            subject = "vsphere.request.default.delete_machine"
+            await p.raw(subject, POISON, {"X-Cookie": SECRET, "X-Trace": "\x1b[2Jseen"})
+            await until(lambda: len(p.on("dead")) == 1, 60)
+            await p.publish(one)
+            await until(lambda: len(p.on("dead")) == 2, 60)
+            await p.settled(60)
+
+    del env
+    asyncio.run(play())
+    return one
+
+
+def dlq(*arguments: str, stdin: str = "") -> Result:
+    return CliRunner().invoke(app, ["dlq", *arguments], input=stdin)
+
+
+def listed(*options: str) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = json.loads(dlq("list", "--json", *options).stdout)
+    return rows
+
+
+def test_letters_are_listed_and_shown_without_secrets(dead: CloudEvent) -> None:
+    rows = listed()
+    assert [(row["letter"], row["id"], row["code"], row["attempts"]) for row in rows] == [
+        (1, None, "InvalidArgument", 1),
+        (2, dead.id, "Unavailable", 1),
+    ]
+    assert listed("--function", "create_machine") == rows[1:]
+    assert listed("--older-than", "1d") == []
+    table = dlq("list").stdout.splitlines()
+    assert table[0].split() == list(rows[0])
+    assert len(table) == 3
+    assert f"create_machine  default  {dead.id}" in table[2]
+    shown = dlq("show", dead.id, "1")
+    assert shown.exit_code == 0
+    assert SECRET not in shown.stdout
+    readable, poison = json.loads("[" + shown.stdout.replace("\n}\n{\n", "\n},\n{\n") + "]")
+    assert readable["event"]["data"]["secrets"] == {"userData": "********"}
+    assert readable["event"]["data"]["providerSpec"]["network"] == "net"
+    assert readable["reason"] == "away"
+    assert poison["event"]["bytes"] == len(POISON)
+    assert poison["headers"]["X-Cookie"] == "********"
+    assert "\x1b" not in shown.stdout
+
+
+def test_a_request_is_sent_again_and_what_cannot_be_is_said(
+    dead: CloudEvent, configured: Settings, nats_server: NatsServer
+) -> None:
+    """E15, at the shell."""
+    again = dlq("redrive", dead.id, "1")
+    assert again.exit_code == 1
+    assert again.stdout == "letter 2, create_machine: sent again, generation 1\n"
+    assert "letter 1, delete_machine: not sent again: nobody can read it: not a CloudEvent" in again.stderr
+    assert [row["letter"] for row in listed()] == [1]
+    missing = dlq("redrive", dead.id)
+    assert (missing.exit_code, missing.stdout) == (1, "")
+    assert f"no dead letter {dead.id}" in missing.stderr
+
+    async def play() -> None:
+        async with producer(nats_server, configured) as p, working(configured, World()):
+            await p.settled(60)
+            result = await p.stored(dead)
+            assert result
+            assert (result.id, result.data["nodeName"]) == (f"{dead.id}.result.1", "m-1")
+
+    asyncio.run(play())
+
+
+def test_letters_are_removed_after_a_question(dead: CloudEvent) -> None:
+    def purge(*options: str, stdin: str = "") -> tuple[int, list[str]]:
+        said = dlq("purge", *options, stdin=stdin)
+        return said.exit_code, said.stdout.splitlines()[-1:]
+
+    for options in ((), ("--all", "1"), ("--older-than", "soon")):
+        assert purge(*options)[0] == 2
+    assert purge("--all")[0] == 1
+    assert purge("--all", stdin="n\n")[0] == 1
+    assert len(listed()) == 2
+    assert purge("--function", "create_machine", stdin="y\n") == (0, ["1 removed"])
+    assert purge(dead.id, "--yes")[0] == 1
+    assert purge("--all", "--older-than", "0s", "--yes")[0] == 2
+    assert purge("1", "--yes") == (0, ["1 removed"])
+    assert "there are no dead letters" in dlq("list").stderr
+
+
+def test_without_a_server_or_a_stream_the_reason_is_given(nats_server: NatsServer, env: None) -> None:
+    del env
+    said = dlq("list")
+    assert (said.exit_code, said.stderr) == (1, "vsphere-functions: a stream is missing; run setup\n")
+    nats_server.stop()
+    said = dlq("list")
+    assert said.exit_code == 1
+    assert "NATS at" in said.stderr
