@@ -13,6 +13,7 @@ from vsphere_events import schemas
 from vsphere_events.functions import FUNCTIONS
 from vsphere_events.subjects import Kind
 from vsphere_functions.cli.commands import app
+from vsphere_functions.cli.vcenter_files import of_function, vcenter_files
 from vsphere_functions.runtime.catalogue import CATALOGUE
 from vsphere_functions.runtime.settings_table import settings_table
 
@@ -28,6 +29,7 @@ def documents(root: Path) -> dict[Path, str]:
         reference / "functions.md": MADE + "\n".join(_functions()),
         reference / "settings.md": MADE + _SETTINGS + settings_table(),
         reference / "cli.md": MADE + "\n".join(_commands()),
+        **vcenter_files(root),
     }
 
 
@@ -80,6 +82,8 @@ def _functions() -> Iterator[str]:
     for name in FUNCTIONS:
         yield f"## {name}\n"
         yield _purpose(name) + "\n"
+        if needs := of_function(name):
+            yield needs
         links = (
             f"[{kind}](../../events/schemas/{schemas.schema_name(name, kind)})"
             for kind in (Kind.REQUEST, Kind.SUCCEEDED, Kind.FAILED)

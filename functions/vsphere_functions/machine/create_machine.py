@@ -3,10 +3,7 @@
 Promises: a request that comes again makes no second machine: it joins the clone that runs, or adopts the VM that
 carries the owner's mark, and finishes it. A VM that is not ours, or that was made from another spec, is left alone
 (AlreadyExists). Everything that is wrong with the data, and then with the names in it, is said at once, before
-anything is cloned (InvalidArgument). Privileges: VirtualMachine.Provisioning.DeployTemplate or Clone,
-VirtualMachine.Inventory, VirtualMachine.Config, VirtualMachine.Interact.PowerOn, Resource.AssignVMToPool,
-Datastore.AllocateSpace, Network.Assign, Global.SetCustomField, Global.ManageCustomFields; with reservations
-VirtualMachine.Config.Resource, with a customization spec VirtualMachine.Provisioning.Customize and ReadCustSpecs.
+anything is cloned (InvalidArgument).
 Source: CreateMachine of Gardener's machine contract; CloneVM_Task of the vSphere API.
 """
 

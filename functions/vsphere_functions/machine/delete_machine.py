@@ -3,9 +3,7 @@
 Promises: every disk that the machine was not born with is taken off, verified and reported before the VM is
 destroyed; one that cannot be taken off stops the delete (FailedPrecondition, nothing destroyed). A machine that
 is not there is OK, once its absence is proven; with a providerID only that incarnation counts, so a late delete
-does not hit a newer machine of the name. A VM that is out of reach is left alone (Unavailable). Privileges:
-VirtualMachine.Interact.PowerOff, VirtualMachine.Config.RemoveDisk, VirtualMachine.Config.AdvancedConfig,
-VirtualMachine.Inventory.Delete.
+does not hit a newer machine of the name. A VM that is out of reach is left alone (Unavailable).
 Source: DeleteMachine of Gardener's machine contract; Destroy_Task of the vSphere API.
 """
 

@@ -2,7 +2,7 @@
 
 Promises: changes nothing. NotFound only when the absence is proven. A machine whose clone runs is Aborted, one
 that is half built is Uninitialized (with providerID and nodeName), one that is out of reach is Unavailable; none
-of these is ever taken for absent. Privileges: System.Read, System.View.
+of these is ever taken for absent.
 Source: GetMachineStatus of Gardener's machine contract; PropertyCollector of the vSphere API.
 """
 

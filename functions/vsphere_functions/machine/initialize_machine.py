@@ -2,7 +2,6 @@
 
 Promises: as create_machine, but nothing is ever cloned: a machine that is not there is NotFound, once its absence is
 proven, and one whose clone still runs is waited for. Gardener's controller calls it when status says Uninitialized.
-Privileges: VirtualMachine.Config, VirtualMachine.Interact.PowerOn, Global.SetCustomField, Global.ManageCustomFields.
 Source: InitializeMachine of Gardener's machine contract; ReconfigVM_Task and PowerOnVM_Task of the vSphere API.
 """
 

@@ -3,8 +3,7 @@
 Promises: changes nothing. The list is whole or fails: a short one would get live machines taken for orphans and
 deleted. A VM that cannot be read and may be the owner's makes it Unavailable; one elsewhere is reported as
 unknown. Machines in creation are named in `creating`, VMs that carry a copied mark in `copies`; neither is listed.
-A page is a slice, by providerID, of a fresh whole pass. Privileges: System.View, System.Read on the root folder,
-propagating.
+A page is a slice, by providerID, of a fresh whole pass.
 Source: ListMachines of Gardener's machine contract; ContainerView and PropertyCollector of the vSphere API.
 """
 

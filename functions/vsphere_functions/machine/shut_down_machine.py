@@ -3,8 +3,7 @@
 Promises: `soft` asks the guest and nothing else (FailedPrecondition without VMware Tools, or when the guest does not
 go down in time); `hard` cuts the power; `trySoft` asks the guest and cuts the power when that does not help. The
 time-out counts from the first try of the request, over all its tries. A suspended machine is powered off. A
-machine that is off already is OK; one that is not there is NotFound, once its absence is proven. Privileges:
-VirtualMachine.Interact.PowerOff.
+machine that is off already is OK; one that is not there is NotFound, once its absence is proven.
 Source: ShutDownMachine of Gardener's vSphere plugin; ShutdownGuest and PowerOffVM_Task of the vSphere API.
 """
 

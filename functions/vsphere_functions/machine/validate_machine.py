@@ -2,7 +2,6 @@
 
 Promises: every violation of the request, every name that means nothing or too much, and every privilege that the
 account lacks, at once; succeeded even when there are some. What a name could mean instead is among the candidates.
-Privileges: System.Read, System.View.
 Source: the checks of create_machine; HasUserPrivilegeOnEntities of the vSphere API.
 """
 

@@ -4,7 +4,6 @@ Promises: one volume for one id in one store, however often and from wherever it
 again are the same volume, another size or info AlreadyExists. It is whole once its metadata is there; what an
 interrupted create has left the next one finishes. A create that fails removes what it made, and nothing else. Without
 an id the request's own identity names it, so that a redelivery makes no second one. Sizes round up to whole MiB.
-Privileges: Datastore.Browse, Datastore.FileManagement, Datastore.AllocateSpace, System.View, System.Read.
 Source: VolumeCreate of VIC's volume support; FileManager, VirtualDiskManager and file access of the vSphere API.
 """
 

@@ -3,8 +3,7 @@
 Promises: nothing is deleted before it is shown that no VM refers to the disk: on or off, a template, a snapshot or
 its chain, whoever's it is; else FailedPrecondition with their names. The disk is set aside under another name and
 looked for once more before it is deleted. A volume that is not there is OK; a half-made one is swept; one whose
-disk was moved elsewhere and is in use there is left alone. Files that belong to no volume stay. Privileges:
-Datastore.Browse, Datastore.FileManagement, System.View, System.Read on the root folder, propagating.
+disk was moved elsewhere and is in use there is left alone. Files that belong to no volume stay.
 Source: VolumeDestroy of VIC's volume support; VirtualDiskManager and FileManager of the vSphere API.
 """
 

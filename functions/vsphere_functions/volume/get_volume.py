@@ -2,8 +2,7 @@
 
 Promises: changes nothing, and nothing is remembered between two looks. NotFound only when the store was looked into and
 has no such volume. One that is not whole is told as degraded, with the reason; one whose disk was moved elsewhere
-as moved, with the place. What it is attached to comes from the machines, not from a record. Privileges:
-Datastore.Browse, Datastore.FileManagement, System.View, System.Read.
+as moved, with the place. What it is attached to comes from the machines, not from a record.
 Source: VolumeGet of VIC's volume support; HostDatastoreBrowser and file access of the vSphere API.
 """
 

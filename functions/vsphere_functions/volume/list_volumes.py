@@ -4,8 +4,7 @@ Promises: changes nothing. One browse for each store, and one read for each volu
 damaged or moved is listed as degraded, with the reason, and breaks nothing; folders that are no volume's are left
 out. A store that is out of reach is named beside the others; when only it was asked for, its error is the answer.
 `audit` looks closer: at files that belong to no volume, disks without extents, creates that never ended. A page is
-a slice, by store and id, of a fresh whole pass. Privileges: Datastore.Browse, Datastore.FileManagement, System.View,
-System.Read.
+a slice, by store and id, of a fresh whole pass.
 Source: VolumesList of VIC's volume support; HostDatastoreBrowser and file access of the vSphere API.
 """
 

@@ -43,7 +43,8 @@ class Atlas:
 
     def remember(self, ref: Ref, row: Mapping[str, Any]) -> None:
         """Add an object that the scan left out, such as a template."""
-        self.rows[ref] = {"name": row.get("name", ""), "parent": row.get("parent")}
+        kept = {name: row[name] for name in ("config.template",) if name in row}
+        self.rows[ref] = {"name": row.get("name", ""), "parent": row.get("parent"), **kept}
 
     def name(self, ref: Ref) -> str:
         """Return the object's name as people write it."""

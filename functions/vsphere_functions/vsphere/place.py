@@ -36,6 +36,7 @@ LIVE = {
         "config.hardware.numCPU",
         "config.hardware.memoryMB",
         "config.vAppConfig.property",
+        "config.template",
     ),
 }
 
@@ -116,7 +117,7 @@ def _key(spec: CreateSpec) -> str:
         "memory_allocation",
         "memory_reservation_locked_to_max",
     }
-    return spec.model_dump_json(include=names)
+    return f"{spec.model_dump_json(include=names)} {spec.vapp is not None}"
 
 
 def _within_reach(found: Resolved, rows: dict[Ref, Row]) -> None:

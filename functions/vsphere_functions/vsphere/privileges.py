@@ -1,39 +1,16 @@
 """What an account may do, asked of vCenter before anything is begun."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from vsphere_events.code import Code
 from vsphere_events.error import CallError, Detail
 from vsphere_events.provider_spec import CreateSpec
+from vsphere_functions.vsphere.privilege_table import MACHINE_LIFE, On, When, needed
 from vsphere_functions.vsphere.ref import Ref
 from vsphere_functions.vsphere.resolve import Resolved
+from vsphere_functions.vsphere.session import Session
 from vsphere_functions.vsphere.vcenter import VCenter
-
-TEMPLATE = ("VirtualMachine.Provisioning.DeployTemplate",)
-FOLDER = (
-    "VirtualMachine.Inventory.CreateFromExisting",
-    "VirtualMachine.Inventory.Delete",
-    "VirtualMachine.Config.AddNewDisk",
-    "VirtualMachine.Config.AdvancedConfig",
-    "VirtualMachine.Config.CPUCount",
-    "VirtualMachine.Config.DiskExtend",
-    "VirtualMachine.Config.EditDevice",
-    "VirtualMachine.Config.Memory",
-    "VirtualMachine.Config.RemoveDisk",
-    "VirtualMachine.Config.Settings",
-    "VirtualMachine.Interact.PowerOff",
-    "VirtualMachine.Interact.PowerOn",
-    "Global.SetCustomField",
-)
-POOL = ("Resource.AssignVMToPool",)
-STORAGE = ("Datastore.AllocateSpace",)
-NETWORK = ("Network.Assign",)
-ROOT = ("Global.ManageCustomFields",)
-RESERVING = ("VirtualMachine.Config.Resource",)
-SEVERAL_CARDS = ("VirtualMachine.Config.AddRemoveDevice",)
-CUSTOMIZING = ("VirtualMachine.Provisioning.Customize",)
-READING_SPECS = ("VirtualMachine.Provisioning.ReadCustSpecs",)
 
 
 class Missing(NamedTuple):
@@ -44,30 +21,37 @@ class Missing(NamedTuple):
 
 
 def missing_privileges(vcenter: VCenter, found: Resolved) -> list[Missing]:
-    """Ask which privileges of a machine's whole life the account lacks where it goes (one call and a read).
-
-    Source: AuthorizationManager.HasUserPrivilegeOnEntities of the vSphere API.
-    """
+    """Ask which privileges of a machine's whole life the account lacks where it goes (one call and a read)."""
     wanted = dict(_wanted(vcenter, found))
-    answer = vcenter.ask(
-        vcenter.session.content["authorizationManager"],
-        "HasUserPrivilegeOnEntities",
-        entities=list(wanted),
-        userName=_user(vcenter),
-        privId=sorted({privilege for privileges in wanted.values() for privilege in privileges}),
-    )
-    lacking = {
-        (one.entity._GetMoId(), each.privId)  # noqa: SLF001 - public there
-        for one in answer
-        for each in one.privAvailability
-        if not each.isGranted
-    }
+    lacking = lacking_of(vcenter.session, wanted)
     return [
         Missing(privilege, _name(found, ref))
         for ref, privileges in wanted.items()
         for privilege in privileges
-        if (ref.id, privilege) in lacking
+        if (ref, privilege) in lacking
     ]
+
+
+def lacking_of(session: Session, wanted: Mapping[Ref, tuple[str, ...]]) -> set[tuple[Ref, str]]:
+    """Ask which of the privileges the session's user lacks on which objects; of each object all are asked.
+
+    Source: AuthorizationManager.HasUserPrivilegeOnEntities of the vSphere API.
+    """
+    answer = session.call(
+        session.content["authorizationManager"],
+        "HasUserPrivilegeOnEntities",
+        repeatable=True,
+        entities=list(wanted),
+        userName=_user(session),
+        privId=sorted({privilege for privileges in wanted.values() for privilege in privileges}),
+    )
+    kinds = {ref.id: ref for ref in wanted}
+    return {
+        (kinds[one.entity._GetMoId()], each.privId)  # noqa: SLF001 - public there
+        for one in answer
+        for each in one.privAvailability
+        if not each.isGranted
+    }
 
 
 def refuse_missing(vcenter: VCenter, found: Resolved) -> None:
@@ -80,34 +64,45 @@ def refuse_missing(vcenter: VCenter, found: Resolved) -> None:
 
 
 def _wanted(vcenter: VCenter, found: Resolved) -> Iterator[tuple[Ref, tuple[str, ...]]]:
-    spec = found.spec
-    customized = spec is not None and spec.customization is not None
-    yield vcenter.session.content["rootFolder"], (*ROOT, *(READING_SPECS if customized else ()))
-    places: tuple[tuple[Ref | None, tuple[str, ...]], ...] = (
-        (found.template, (*TEMPLATE, *(CUSTOMIZING if customized else ()))),
-        (found.folder, (*FOLDER, *_extras(spec))),
-        (found.pool, POOL),
-        (found.storage, STORAGE),
-        *((network, NETWORK) for network in found.networks),
+    when = frozenset(_conditions(found))
+    places: tuple[tuple[On, Ref | None], ...] = (
+        (On.ROOT, vcenter.session.content["rootFolder"]),
+        (On.TEMPLATE, found.template),
+        (On.FOLDER, found.folder),
+        (On.POOL, found.pool),
+        (On.STORAGE, found.storage),
+        *((On.NETWORK, network) for network in found.networks),
     )
-    for ref, privileges in places:
+    for on, ref in places:
         if ref is not None:
-            yield ref, privileges
+            yield ref, needed(on, MACHINE_LIFE, when)
 
 
-def _extras(spec: CreateSpec | None) -> Iterator[str]:
-    """Name what only some specs need of the folder."""
+def _conditions(found: Resolved) -> Iterator[When]:
+    template = found.atlas.rows.get(found.template, {}) if found.template else {}
+    yield When.PLAIN if template.get("config.template") is False else When.TEMPLATE
+    spec = found.spec
     if spec is None:
         return
-    if spec.cpu_allocation or spec.memory_allocation or spec.memory_reservation_locked_to_max is not None:
-        yield from RESERVING
+    if spec.customization is not None:
+        yield When.CUSTOMIZED
+    if _reserves(spec):
+        yield When.RESERVED
     if len(spec.networks) > 1:
-        yield from SEVERAL_CARDS
+        yield When.CARDS
+    if spec.vapp is not None:
+        yield When.VAPP
 
 
-def _user(vcenter: VCenter) -> str:
-    manager = vcenter.session.content["sessionManager"]
-    row = vcenter.read([manager], {"SessionManager": ["currentSession"]})[manager]
+def _reserves(spec: CreateSpec) -> bool:
+    return bool(
+        spec.cpu_allocation or spec.memory_allocation or spec.memory_reservation_locked_to_max is not None
+    )
+
+
+def _user(session: Session) -> str:
+    manager = session.content["sessionManager"]
+    row = session.read([manager], {"SessionManager": ["currentSession"]})[manager]
     name: str = row["currentSession"]["userName"]
     return name
 
