@@ -8,7 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from vsphere_events.machine_volume import MachineVolume
 from vsphere_functions.bootstrap.ignition import ignition
+from vsphere_functions.bootstrap.volumes import FORMATTER, mounted, script, unit_files
 
 TEXT = st.text(st.characters(codec="utf-8"))
 
@@ -73,3 +75,19 @@ def test_other_json_is_a_file(data: str) -> None:
 
 def test_without_user_data_there_is_no_file_for_it() -> None:
     assert _files(json.loads(ignition("w", [], None, {}))) == {"/etc/hostname": "w"}
+
+
+@pytest.mark.parametrize("version", ["2.3.0", "3.4.0"])
+def test_volumes_are_units_and_the_script_that_formats(version: str) -> None:
+    read_only = MachineVolume.parse({"id": "b", "mountPath": "/b", "readOnly": True})
+    both = [MachineVolume.parse({"id": "a", "mountPath": "/a"}), read_only]
+    volumes = mounted(both, ["6000c2937ba03a039f2256c52993b727", "6000c2937ba03a039f2256c52993b728"])
+    theirs = json.dumps({"ignition": {"version": version}})
+    config = json.loads(ignition("w", [], theirs, {}, None, volumes))
+    assert _files(config)[FORMATTER] == script()
+    units = {one["name"]: one for one in config["systemd"]["units"]}
+    assert {name: one["contents"] for name, one in units.items()} == unit_files(volumes)
+    assert {name for name, one in units.items() if one.get("enabled")} == {"a.mount", "b.mount"}
+    alone = json.loads(ignition("w", [], None, {}, None, volumes[1:]))
+    assert FORMATTER not in _files(alone)
+    assert "systemd" not in json.loads(ignition("w", [], None, {}))

@@ -1,5 +1,7 @@
 """User data of one machine, read back by an independent YAML parser."""
 
+from email import message_from_string
+from email.message import Message
 from typing import Any
 
 import pytest
@@ -8,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vsphere_functions.bootstrap.encode import flow
-from vsphere_functions.bootstrap.user_data import keys_refused, personal, with_keys
+from vsphere_functions.bootstrap.user_data import beside, keys_refused, personal, with_keys
 
 KEYS = ("ssh-ed25519 AAAA me", 'from="10.0.0.1",command="echo \'x\'" ssh-rsa BBBB #1: {odd}')
 TEXT = st.text(st.characters(codec="utf-8", exclude_characters="\r"))
@@ -133,3 +135,37 @@ def test_the_machine_s_name_is_filled_in_plain_and_url_encoded() -> None:
     told = personal(data, "w ö/1\\1")
     assert told == "a w ö/1\\1 b w+%C3%B6%2F1%5C1 c w+%C3%B6%2F1%5C1 <<BOOTSTRAP_TOKEN>>"
     assert personal("<<machine_name>>", "w") == "<<machine_name>>"
+
+
+def _parts(archive: str) -> list[Message]:
+    """The parts of a MIME archive, those of an archive within it too, as cloud-init walks them."""
+    return [
+        part for part in message_from_string(archive).walk() if part.get_content_maintype() != "multipart"
+    ]
+
+
+@given(st.text(st.sampled_from("ab\n\r-é \t:")))
+def test_any_user_data_comes_through_an_archive_unchanged_and_its_kind_is_left_open(text: str) -> None:
+    data = "#!" + text
+    hook, theirs = _parts(beside("#cloud-boothook\n#!/bin/sh\n", data))
+    assert hook.get_content_type() == "text/cloud-boothook"
+    assert hook.get_payload() == "#cloud-boothook\n#!/bin/sh\n"
+    assert theirs.get_content_type() == "text/plain", "which cloud-init takes to be told by its first words"
+    assert _bytes(theirs) == data.encode()
+
+
+def test_an_archive_keeps_its_parts_beside_the_boothook() -> None:
+    inner = beside("#cloud-boothook\none", "#cloud-config\na: é\n")
+    parts = _parts(beside("#cloud-boothook\ntwo", inner))
+    assert [_bytes(part).decode() for part in parts] == [
+        "#cloud-boothook\ntwo",
+        "#cloud-boothook\none",
+        "#cloud-config\na: é\n",
+    ]
+    assert len(_parts(beside("#cloud-boothook\n", None))) == 1
+
+
+def _bytes(part: Message) -> bytes:
+    payload = part.get_payload(decode=True)
+    assert isinstance(payload, bytes)
+    return payload

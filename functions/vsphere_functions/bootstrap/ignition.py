@@ -5,6 +5,8 @@ from base64 import b64encode
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from vsphere_functions.bootstrap.volumes import FORMATTER, GuestVolume, script, unit_files
+
 _USER_DATA = {
     "coreos64Guest": "/var/lib/coreos-install/user_data",
     None: "/var/lib/flatcar-install/user_data",
@@ -18,8 +20,9 @@ def ignition(
     user_data: str | None,
     units: Mapping[str, str],
     guest: str | None = None,
+    volumes: Sequence[GuestVolume] = (),
 ) -> str:
-    """Return an Ignition config: host name, keys of the user core, the user data as a file, .network files.
+    """Return an Ignition config: host name, keys of the user core, the user data as a file, .network files, volumes.
 
     Version 2.1.0, as in Gardener. User data that is an Ignition config itself is merged into it, and decides
     by its own version whether this one is 2.1.0 or 3.0.0.
@@ -30,12 +33,16 @@ def ignition(
     files |= {f"/etc/systemd/network/{name}": text for name, text in units.items()}
     if user_data and theirs is None:
         files[_USER_DATA.get(guest, _USER_DATA[None])] = user_data
+    if any(not volume.read_only for volume in volumes):
+        files[FORMATTER] = script()
     config: dict[str, Any] = {
         "ignition": {"version": "3.0.0" if third else "2.1.0"},
         "storage": {"files": list(_files(files, third=third))},
     }
     if keys:
         config["passwd"] = {"users": [{"name": "core", "sshAuthorizedKeys": list(keys)}]}
+    if volumes:
+        config["systemd"] = {"units": list(_units(volumes))}
     if user_data and theirs is not None:
         config["ignition"]["config"] = {"merge" if third else "append": [{"source": _url(user_data)}]}
     return json.dumps(config)
@@ -48,6 +55,12 @@ def _config(user_data: str | None) -> str | None:
     except (ValueError, TypeError, KeyError, RecursionError):
         return None
     return version if isinstance(version, str) else None
+
+
+def _units(volumes: Sequence[GuestVolume]) -> Iterable[dict[str, Any]]:
+    enabled = {volume.mount_unit: {"enabled": True} for volume in volumes}
+    for name, text in unit_files(volumes).items():
+        yield {"name": name, "contents": text, **enabled.get(name, {})}
 
 
 def _files(texts: Mapping[str, str], *, third: bool) -> Iterable[dict[str, Any]]:

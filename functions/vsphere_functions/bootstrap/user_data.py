@@ -1,7 +1,9 @@
 """The user data of one machine: placeholders filled in, ssh keys added."""
 
 import re
+from base64 import b64encode
 from collections.abc import Sequence
+from hashlib import sha256
 from urllib.parse import quote_plus
 
 from vsphere_functions.bootstrap.encode import flow
@@ -47,6 +49,29 @@ def with_keys(user_data: str | None, keys: Sequence[str]) -> str | None:
         return user_data + ("" if user_data.endswith("\n") else "\n") + added
     parts = flow([f"#cloud-config\n{added}", user_data])
     return f"#cloud-config-archive\n{parts}\n"
+
+
+def beside(boothook: str, user_data: str | None) -> str:
+    """Return a MIME archive of a boothook and of user data, which keeps its kind whatever it is.
+
+    User data that is an archive itself becomes a part as it stands. Any other kind is found out by its first
+    words, as it is outside of an archive (cloud-init, `user_data.py`).
+    """
+    parts = [_part("cloud-boothook", boothook)]
+    if user_data:
+        is_archive = "mime-version:" in user_data[:4096].lower()
+        parts.append(user_data if is_archive else _part("plain", user_data))
+    mark = "-" + sha256("".join(parts).encode()).hexdigest()[:32]
+    body = "".join(f"--{mark}\n{part}\n" for part in parts)
+    return f'MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary="{mark}"\n\n{body}--{mark}--\n'
+
+
+def _part(kind: str, text: str) -> str:
+    """Write one part of an archive; without an encoding only ASCII comes through, and no carriage return at its end."""
+    if text.isascii() and "\r" not in text:
+        return f"Content-Type: text/{kind}\n\n{text}"
+    encoded = b64encode(text.encode()).decode()
+    return f'Content-Type: text/{kind}; charset="utf-8"\nContent-Transfer-Encoding: base64\n\n{encoded}'
 
 
 def _is_plain_document(text: str) -> bool:

@@ -16,11 +16,7 @@ from vsphere_functions.vsphere.storage import choose_datastore
 from vsphere_functions.vsphere.vcenter import VCenter
 from vsphere_functions.vsphere.wanted import Wanted
 
-TEMPLATES_OWN = (
-    *(BORN, DETACHED, *BOOTSTRAP),
-    *("guestinfo.vendordata", "guestinfo.vendordata.encoding"),
-    *("guestinfo.ignition.config.data", "guestinfo.ignition.config.data.encoding"),
-)
+TEMPLATES_OWN = (BORN, DETACHED, *BOOTSTRAP)
 """Keys that a template may carry and no machine may inherit."""
 
 

@@ -22,7 +22,7 @@ def keyed(key: str) -> str:
 
 BOOTSTRAP = tuple(
     f"guestinfo.{name}{suffix}"
-    for name in ("metadata", "userdata", "ignition.config.data")
+    for name in ("metadata", "userdata", "vendordata", "ignition.config.data")
     for suffix in ("", ".encoding")
 )
 """The guestinfo keys that cloud-init and Ignition read."""

@@ -29,6 +29,9 @@ class Boot(Protocol):
     def properties(self, macs: Sequence[str]) -> Mapping[str, str]:
         """Return values for vApp properties of these ids."""
 
+    def mounting(self, disks: Sequence[str]) -> Self:
+        """Return the same, knowing the uuid of the disk of each of the spec's volumes, in their order."""
+
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
@@ -60,6 +63,13 @@ class Wanted:
     def booting_from(self, boot: Boot) -> Self:
         """Return the same machine with its bootstrap data."""
         return replace(self, boot=boot)
+
+    def mounting(self, disks: Sequence[str]) -> Self:
+        """Return the same machine, its guest told of its volumes: the uuid of each one's disk, in the spec's order.
+
+        To be called before `record_birth` when the spec has volumes; a uuid as vSphere spells it.
+        """
+        return replace(self, boot=self.boot.mounting(disks)) if self.boot else self
 
     @property
     def wrong(self) -> list[Detail]:

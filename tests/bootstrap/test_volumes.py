@@ -1,0 +1,190 @@
+"""What a guest is told of its volumes: units by the disks' uuids, and how they come into the guest."""
+
+import os
+import re
+import subprocess
+from configparser import ConfigParser
+from pathlib import Path
+
+import pytest
+
+from vsphere_events.machine_volume import MachineVolume
+from vsphere_functions.bootstrap.volumes import FORMATTER, boothook, escaped, mounted, script, unit_files
+
+SPACED = "60 00 C2 93 7b a0 3a 03-9f 22 56 c5 29 93 b7 27"
+UUID = "6000c2937ba03a039f2256c52993b727"
+DEVICE = f"/dev/disk/by-id/wwn-0x{UUID}"
+DATA = MachineVolume.parse({"id": "data-1", "mountPath": "/srv/my-db"})
+LOGS = MachineVolume.parse({"vmdkPath": "[ds] $(x).vmdk", "mountPath": "/logs", "readOnly": True})
+BARE = MachineVolume.parse({"id": "raw"})
+
+
+class Unit(ConfigParser):
+    """A unit file; its keys have capitals."""
+
+    def optionxform(self, optionstr: str) -> str:
+        """Keep a key as it is spelt."""
+        return optionstr
+
+
+def _unit(text: str) -> Unit:
+    unit = Unit(interpolation=None, strict=True)
+    unit.read_string(text)
+    return unit
+
+
+@pytest.mark.parametrize("uuid", [SPACED, UUID, UUID.upper(), "6000C293-7ba0-3a03-9f22-56c52993b727"])
+def test_a_disk_is_found_by_its_uuid_however_vsphere_spells_it(uuid: str) -> None:
+    (volume,) = mounted([DATA], [uuid])
+    assert volume.device == DEVICE
+
+
+@pytest.mark.parametrize("uuid", ["", "6000", UUID + "0", "x" * 32, UUID[:-1] + "\n", UUID[:-1] + "'"])
+def test_what_is_no_uuid_names_no_disk(uuid: str) -> None:
+    with pytest.raises(ValueError, match="not the uuid"):
+        mounted([DATA], [uuid])
+
+
+def test_each_volume_needs_its_uuid_and_only_those_with_a_path_are_told() -> None:
+    assert [one.path for one in mounted([BARE, DATA], [UUID[::-1], UUID])] == ["/srv/my-db"]
+    with pytest.raises(ValueError, match="shorter"):
+        mounted([BARE, DATA], [UUID])
+
+
+def test_the_label_comes_from_the_id_and_fits_every_filesystem() -> None:
+    link = MachineVolume.parse({"selfLink": "vsphere-volume://eu-1/fast/data-1", "mountPath": "/a"})
+    labels = [one.label for one in mounted([DATA, link, LOGS], [UUID] * 3)]
+    assert labels[0] == labels[1] == "v-51bbfa74f8", "printf data-1 | sha256sum | cut -c-10"
+    assert all(re.fullmatch("v-[0-9a-f]{10}", label) for label in labels)
+
+
+def test_a_volume_is_formatted_if_it_is_empty_and_then_mounted_before_what_needs_files() -> None:
+    units = unit_files(mounted([DATA], [SPACED]))
+    assert units.keys() == {f"format-volume-{UUID}.service", r"srv-my\x2ddb.mount"}
+    mount, service = _unit(units[r"srv-my\x2ddb.mount"]), _unit(units[f"format-volume-{UUID}.service"])
+    assert dict(mount["Mount"]) == {"What": DEVICE, "Where": "/srv/my-db", "Options": "rw"}
+    assert mount["Unit"]["Requires"] == mount["Unit"]["After"] == f"format-volume-{UUID}.service"
+    assert mount["Install"]["WantedBy"] == "local-fs.target", (
+        "wanted: a disk that does not come is no emergency"
+    )
+    device = rf"dev-disk-by\x2did-wwn\x2d0x{UUID}.device"
+    assert service["Unit"]["Requires"] == device
+    assert device in service["Unit"]["After"].split()
+    assert service["Unit"]["DefaultDependencies"] == "no", "or it waits for what waits for it"
+    assert service["Service"]["Type"] == "oneshot"
+    assert service["Service"]["ExecStart"] == f"/bin/sh {FORMATTER} {DEVICE} ext4 v-51bbfa74f8"
+
+
+def test_a_read_only_volume_is_mounted_so_and_nothing_formats_it() -> None:
+    units = unit_files(mounted([LOGS], [UUID]))
+    assert units.keys() == {"logs.mount"}
+    mount = _unit(units["logs.mount"])
+    assert mount["Mount"]["Options"] == "ro"
+    assert mount["Unit"].keys() == {"Description"}
+    assert FORMATTER not in boothook(mounted([LOGS], [UUID]))
+
+
+def test_no_name_of_a_volume_reaches_a_unit_or_a_script() -> None:
+    assert "$(x)" not in boothook(mounted([LOGS, DATA], [UUID, UUID[::-1]]))
+
+
+@pytest.mark.parametrize(
+    ("path", "name"),
+    [
+        ("/data", "data"),
+        ("/a/b", "a-b"),
+        ("/a-b/c_d.e", r"a\x2db-c_d.e"),
+        ("/.a/.b", r"\x2ea-.b"),
+        (DEVICE, rf"dev-disk-by\x2did-wwn\x2d0x{UUID}"),
+    ],
+)
+def test_units_have_the_names_that_systemd_demands(path: str, name: str) -> None:
+    """As systemd-escape --path writes them."""
+    assert escaped(path) == name
+
+
+class Guest:
+    """A guest's /etc and its disks in a folder; systemctl notes what it is told and starts nothing."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.tools = root / "tools"
+        self.tools.mkdir()
+        self.log = root / "systemctl.log"
+        self.log.touch()
+        self._tool("systemctl", f'echo "$@" >>"{self.log}"')
+        self._tool("blockdev", 'exec stat -L -c %s "$2"')
+        (root / "dev/disk/by-id").mkdir(parents=True)
+
+    def _tool(self, name: str, body: str) -> None:
+        path = self.tools / name
+        path.write_text(f"#!/bin/sh\n{body}\n")
+        path.chmod(0o755)
+
+    def moved(self, text: str) -> str:
+        """Lead what is meant for the guest's own folders to these."""
+        return text.replace("/etc/", f"{self.root}/etc/").replace("/dev/disk/", f"{self.root}/dev/disk/")
+
+    def run(self, command: list[str]) -> list[str]:
+        """Run something, and return what systemctl was told meanwhile."""
+        self.log.write_text("")
+        path = f"{self.tools}:/usr/sbin:/sbin:/usr/bin:/bin"
+        subprocess.run(command, env={"PATH": path}, check=True, capture_output=True, timeout=60)
+        return self.log.read_text().splitlines()
+
+    def boot(self, hook: str) -> list[str]:
+        """Run a boothook as cloud-init does: without its first line, which only tells what it is."""
+        kind, _, body = hook.partition("\n")
+        assert kind == "#cloud-boothook"
+        assert body.startswith("#!/bin/sh\n")
+        place = self.root / "part-001"
+        place.write_text(self.moved(body))
+        place.chmod(0o700)
+        return self.run([str(place)])
+
+    def start(self, service: str) -> None:
+        """Run what a unit starts."""
+        text = (self.root / "etc/systemd/system" / service).read_text()
+        self.run(_unit(text)["Service"]["ExecStart"].split())
+
+
+def test_the_boothook_installs_all_once_and_mends_what_was_changed(tmp_path: Path) -> None:
+    guest = Guest(tmp_path)
+    volumes = mounted([DATA, LOGS], [UUID, UUID[::-1]])
+    asked = [rf"{verb} srv-my\x2ddb.mount logs.mount" for verb in ("enable", "start")]
+    assert guest.boot(boothook(volumes)) == ["daemon-reload", *asked]
+    folder = tmp_path / "etc/systemd/system"
+    there = {file.name: file.read_text() for file in folder.iterdir()}
+    assert there == {name: guest.moved(text) for name, text in unit_files(volumes).items()}
+    assert (tmp_path / FORMATTER.strip("/")).read_text() == script()
+    assert guest.boot(boothook(volumes)) == [], "a later boot needs it no more"
+    (folder / "logs.mount").unlink()
+    assert guest.boot(boothook(volumes)) == ["daemon-reload", *asked]
+
+
+def test_v32_what_the_boothook_installs_formats_an_empty_disk_and_later_leaves_its_data(
+    tmp_path: Path,
+) -> None:
+    first, second = Guest(_folder(tmp_path, "first")), Guest(_folder(tmp_path, "second"))
+    disk = tmp_path / "disk"
+    with disk.open("wb") as made:
+        made.truncate(2**23)
+    for guest in (first, second):
+        (guest.root / DEVICE.strip("/")).symlink_to(disk)
+        guest.boot(boothook(mounted([DATA], [SPACED])))
+    first.start(f"format-volume-{UUID}.service")
+    shown = subprocess.run(["/usr/sbin/blkid", "-p", disk], capture_output=True, text=True, check=True).stdout
+    assert 'LABEL="v-51bbfa74f8"' in shown
+    assert 'TYPE="ext4"' in shown
+    with disk.open("r+b") as written:
+        written.seek(-4096, os.SEEK_END)
+        written.write(b"data that was paid for")
+    before = disk.read_bytes()
+    second.start(f"format-volume-{UUID}.service")
+    assert disk.read_bytes() == before
+
+
+def _folder(parent: Path, name: str) -> Path:
+    made = parent / name
+    made.mkdir()
+    return made
