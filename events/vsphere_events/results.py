@@ -66,7 +66,7 @@ def subject_of(function: str, request: CloudEvent, answer: dict[str, Any]) -> st
         yield given.get("machineName")
         yield answer.get("nodeName")
         if function != "cancel_request":  # the id in it is that of an event
-            yield volume.subject_of(given, made and made["selfLink"])
+            yield volume.subject_of(given, made and made.get("selfLink"))
         yield _owner(given)
         yield request.subject
 

@@ -113,14 +113,17 @@ class VolumeState(StrEnum):
 
 
 class Volume(Model):
-    """A volume as it stands; `tag` is its id, `capacityKB` in KiB (absent when unknown)."""
+    """A volume as it stands; `tag` is its id, `capacityKB` in KiB (absent when unknown).
+
+    A disk that lies in no store has no selfLink; its tag is the name of its file.
+    """
 
     tag: str
     datastore: str
     vmdk_path: str
     capacity_kb: Int | None = None
     info: dict[str, str] = Field(default_factory=dict)
-    self_link: str
+    self_link: str | None = None
     attached_to: tuple[str, ...] = ()
     state: VolumeState = VolumeState.READY
     reason: str | None = None

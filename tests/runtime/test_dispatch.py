@@ -17,8 +17,9 @@ from vsphere_functions.runtime.dispatch import (
     refused_digest,
 )
 from vsphere_functions.runtime.order import Role
-from vsphere_functions.runtime.settings import Settings, VCenter
+from vsphere_functions.runtime.settings import Settings, Store, VCenter
 
+INSTALLATION = "0f5a6f0e-8a62-4c8a-9f0e-3d1d5c4b2a10"
 MACHINE = {"machineName": "m-1", "providerSpec": {"tags": TAGS}}
 
 
@@ -110,6 +111,29 @@ def test_calls_for_one_volume_meet_at_its_identity() -> None:
     attach = call("attach_volume", {**MACHINE, "id": "v"})
     assert create.identities == link.identities == attach.identities[1:]
     assert (create.role, link.role) == (Role.CREATES, Role.REMOVES)
+
+
+@pytest.mark.parametrize("function", ["attach_volume", "detach_volume"])
+@pytest.mark.parametrize("path", ["[ds] vols/VIC/{0}/volumes/v/v.vmdk", "[ds]vols//VIC/{0}/volumes/v/v.vmdk"])
+def test_a_volume_by_its_path_meets_the_volume_by_its_id(function: str, path: str) -> None:
+    """In each store that the path may be in: two datacenters can have datastores of one name."""
+    stores = {
+        name: Store(datacenter=datacenter, path="[ds] vols", installation=INSTALLATION)
+        for name, datacenter in (("a", "DC0"), ("b", "DC1"))
+    }
+    with_stores = settings().model_copy(update={"stores": stores})
+    by_path = dispatch(address(function, {**MACHINE, "vmdkPath": path.format(INSTALLATION)}), with_stores)
+    for store in stores:
+        by_id = dispatch(address(function, {**MACHINE, "id": "v", "store": store}), with_stores)
+        assert set(by_id.identities) < set(by_path.identities)
+    assert len(by_path.identities) == 3
+
+
+def test_a_disk_that_lies_in_no_store_is_one_however_its_path_is_spelled() -> None:
+    one, other = (
+        call("attach_volume", {**MACHINE, "vmdkPath": path}) for path in ("[ds] a/x.vmdk", "[ds]a//x.vmdk")
+    )
+    assert one.identities == other.identities
 
 
 def test_an_anonymous_volume_is_named_by_its_request() -> None:

@@ -4,10 +4,14 @@ from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from support.machines import at, end
+from support.machines import TAGS, at, end
 from vsphere_events.volume import (
+    AttachVolumeRequest,
+    AttachVolumeResult,
     CreateVolumeRequest,
     DestroyVolumeRequest,
+    DetachVolumeRequest,
+    DetachVolumeResult,
     GetVolumeRequest,
     ListVolumesRequest,
     ListVolumesResult,
@@ -16,8 +20,10 @@ from vsphere_events.volume import (
 from vsphere_functions.context import Context
 from vsphere_functions.local.vcenter import SimulatedVCenter
 from vsphere_functions.steps import Step
+from vsphere_functions.volume.attach_volume import attach_volume
 from vsphere_functions.volume.create_volume import create_volume
 from vsphere_functions.volume.destroy_volume import destroy_volume
+from vsphere_functions.volume.detach_volume import detach_volume
 from vsphere_functions.volume.get_volume import get_volume
 from vsphere_functions.volume.list_volumes import list_volumes
 from vsphere_functions.vsphere.files import DatastorePath, Files
@@ -77,6 +83,40 @@ def destroying(ctx: Context, volume_id: str | None = "data-1", **more: Any) -> G
 def destroy(ctx: Context, volume_id: str | None = "data-1", **more: Any) -> None:
     """Destroy a volume."""
     end(destroying(ctx, volume_id, **more))
+
+
+def _pair(volume_id: str | None, machine: str, more: dict[str, Any]) -> dict[str, Any]:
+    return _named(volume_id, {"machineName": machine, "providerSpec": {"tags": TAGS}, **more})
+
+
+def attaching(
+    ctx: Context, volume_id: str | None = "data-1", machine: str = "worker-1", **more: Any
+) -> Generator[Step, None, Any]:
+    """An attach that has not taken its first step yet."""
+    return attach_volume(AttachVolumeRequest.parse(_pair(volume_id, machine, more)), ctx)
+
+
+def attach(
+    ctx: Context, volume_id: str | None = "data-1", machine: str = "worker-1", **more: Any
+) -> AttachVolumeResult:
+    """Attach a volume."""
+    done: AttachVolumeResult = end(attaching(ctx, volume_id, machine, **more))
+    return done
+
+
+def detaching(
+    ctx: Context, volume_id: str | None = "data-1", machine: str = "worker-1", **more: Any
+) -> Generator[Step, None, Any]:
+    """A detach that has not taken its first step yet."""
+    return detach_volume(DetachVolumeRequest.parse(_pair(volume_id, machine, more)), ctx)
+
+
+def detach(
+    ctx: Context, volume_id: str | None = "data-1", machine: str = "worker-1", **more: Any
+) -> DetachVolumeResult:
+    """Detach a volume."""
+    done: DetachVolumeResult = end(detaching(ctx, volume_id, machine, **more))
+    return done
 
 
 def listing(ctx: Context, **more: Any) -> ListVolumesResult:

@@ -12,7 +12,7 @@ from vsphere_events.provider_id import ProviderID
 from vsphere_functions.context import Context
 from vsphere_functions.steps import Steps
 from vsphere_functions.vsphere.destroy import destroy, detach, detached, refuse_question
-from vsphere_functions.vsphere.find import find_doomed
+from vsphere_functions.vsphere.find import find_named
 from vsphere_functions.vsphere.machine import provider_id
 from vsphere_functions.vsphere.power import power_off
 from vsphere_functions.vsphere.state import State
@@ -21,7 +21,7 @@ from vsphere_functions.vsphere.state import State
 def delete_machine(request: DeleteMachineRequest, ctx: Context) -> Steps[DeleteMachineResult]:
     """Detach what has to outlive the machine, then destroy it."""
     vcenter, owner = ctx.vcenter(), str(request.provider_spec.owner)
-    machine, state = yield from find_doomed(vcenter, owner, request)
+    machine, state = yield from find_named(vcenter, owner, request)
     if machine is None:
         ctx.refuse_unfinished(owner, request.machine_name)
         return _result(request.provider_id, state)

@@ -13,7 +13,7 @@ from vsphere_events.machine import PowerState, ShutDownMachineRequest, ShutDownM
 from vsphere_functions.context import Context
 from vsphere_functions.steps import Steps
 from vsphere_functions.vsphere.destroy import refuse_question
-from vsphere_functions.vsphere.find import find_doomed
+from vsphere_functions.vsphere.find import find_named
 from vsphere_functions.vsphere.guest import Patience, shut_down_guest
 from vsphere_functions.vsphere.machine import provider_id
 from vsphere_functions.vsphere.power import power_off
@@ -22,7 +22,7 @@ from vsphere_functions.vsphere.power import power_off
 def shut_down_machine(request: ShutDownMachineRequest, ctx: Context) -> Steps[ShutDownMachineResult]:
     """Bring the machine to a stop, as softly as the mode says."""
     vcenter, owner = ctx.vcenter(), str(request.provider_spec.owner)
-    machine, state = yield from find_doomed(vcenter, owner, request)
+    machine, state = yield from find_named(vcenter, owner, request)
     if machine is None:
         ctx.refuse_unfinished(owner, request.machine_name)
         raise CallError(Code.NOT_FOUND, f"there is no machine {request.machine_name} of {owner}")

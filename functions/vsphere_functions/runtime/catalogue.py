@@ -12,8 +12,10 @@ from vsphere_functions.machine.initialize_machine import initialize_machine
 from vsphere_functions.machine.list_machines import list_machines
 from vsphere_functions.machine.shut_down_machine import shut_down_machine
 from vsphere_functions.machine.validate_machine import validate_machine
+from vsphere_functions.volume.attach_volume import attach_volume
 from vsphere_functions.volume.create_volume import create_volume
 from vsphere_functions.volume.destroy_volume import destroy_volume
+from vsphere_functions.volume.detach_volume import detach_volume
 from vsphere_functions.volume.get_volume import get_volume
 from vsphere_functions.volume.get_volume_ids import get_volume_ids
 from vsphere_functions.volume.list_volumes import list_volumes
@@ -33,6 +35,8 @@ CATALOGUE: Catalogue = {
     "get_volume": get_volume,
     "destroy_volume": destroy_volume,
     "list_volumes": list_volumes,
+    "attach_volume": attach_volume,
+    "detach_volume": detach_volume,
 }
 
 

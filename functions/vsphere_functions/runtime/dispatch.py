@@ -26,6 +26,8 @@ from vsphere_functions.runtime.connections import credentials_of, host_for, user
 from vsphere_functions.runtime.order import Role
 from vsphere_functions.runtime.settings import Settings
 from vsphere_functions.runtime.store import key_of
+from vsphere_functions.runtime.stores import stores_of
+from vsphere_functions.vsphere.named_disk import DiskName
 from vsphere_functions.vsphere.sessions import Credentials
 
 _ROLES: Mapping[str, Role] = {
@@ -118,7 +120,7 @@ def dispatch(address: Address, settings: Settings) -> Call:
         address=address,
         request=request,
         digest=request_hash(address.event.type, request) if address.function.changes else "",
-        identities=_identities(host, request, address) if address.function.changes else (),
+        identities=_identities(host, request, address, settings) if address.function.changes else (),
         role=_ROLES.get(address.function.name, Role.OTHER),
         incarnation=getattr(request, "provider_id", None) is not None,
         host=host,
@@ -151,9 +153,9 @@ def _expiry(event: CloudEvent) -> datetime | None:
     return at
 
 
-def _identities(host: str, request: Any, address: Address) -> tuple[str, ...]:
-    things = tuple(key_of(host, *thing) for thing in _things(request, address))
-    return things or (key_of("operation", address.key),)
+def _identities(host: str, request: Any, address: Address, settings: Settings) -> tuple[str, ...]:
+    things = (*_things(request, address), *_disks(host, request, address, settings))
+    return tuple(key_of(host, *thing) for thing in things) or (key_of("operation", address.key),)
 
 
 def _things(request: Any, address: Address) -> Iterator[tuple[str, ...]]:
@@ -166,18 +168,25 @@ def _things(request: Any, address: Address) -> Iterator[tuple[str, ...]]:
     if isinstance(request, CreateVolumeRequest):
         name = request.id or anonymous_id(address.event.source, address.event.id)
         yield _volume(VolumeKey.of(address.label, request.store, name))
-    elif isinstance(request, VolumeRequest):
-        yield from _volumes(request, address)
+    elif isinstance(request, VolumeRequest) and not isinstance(request, AttachVolumeRequest):
+        key = request.key(address.label)
+        yield _volume(key)
+        if isinstance(request, CopyVolumeRequest):
+            yield _volume(VolumeKey.of(address.label, request.to_store or key.store, request.to_id))
 
 
-def _volumes(request: VolumeRequest, address: Address) -> Iterator[tuple[str, ...]]:
-    if isinstance(request, AttachVolumeRequest) and request.vmdk_path:
-        yield "disk", request.vmdk_path
-        return
-    key = request.key(address.label)
-    yield _volume(key)
-    if isinstance(request, CopyVolumeRequest):
-        yield _volume(VolumeKey.of(address.label, request.to_store or key.store, request.to_id))
+def _disks(host: str, request: Any, address: Address, settings: Settings) -> Iterator[tuple[str, ...]]:
+    """Name the disks that go to or leave a machine.
+
+    One given by its path is the volume that the path is of, in each store that it may lie in.
+    """
+    given = [request] if isinstance(request, AttachVolumeRequest) else []
+    for name in (DiskName.of(one, address.label) for one in given):
+        if name.key is not None:
+            yield _volume(name.key)
+        elif name.path is not None:
+            volumes = stores_of(settings, address.label, host).volumes_at(name.path)
+            yield from map(_volume, volumes) if volumes else (("disk", str(name.path)),)
 
 
 def _volume(key: VolumeKey) -> tuple[str, ...]:

@@ -1,12 +1,11 @@
 """Destroy a machine, and first take off it what has to outlive it."""
 
 import json
-import re
 
 from vsphere_events.code import Code
 from vsphere_events.error import CallError
 from vsphere_functions.steps import Step, Steps
-from vsphere_functions.vsphere.disks import Disk, disks_of, not_born_with, own_folder
+from vsphere_functions.vsphere.disks import Disk, disks_of, not_born_with, own_folder, refuse_snapshots
 from vsphere_functions.vsphere.faults import fault_name
 from vsphere_functions.vsphere.find import refs_of
 from vsphere_functions.vsphere.follow import change
@@ -43,7 +42,7 @@ def detach(vcenter: VCenter, machine: Machine, state: State) -> Steps[State]:
     if not disks:
         _own_files_only(machine)
         return state.having_detached(machine.detached) if before else state
-    _refuse_snapshots(machine, disks)
+    refuse_snapshots(machine, disks)
     gone = _merged(before, [_told(disk) for disk in disks])
     told = json.dumps(gone, separators=(",", ":"))
     state = state.at("detach").having_detached(told)
@@ -66,19 +65,6 @@ _TOLD = frozenset({"vmdkPath", "uuid", "fcdId"})
 def _told(disk: Disk) -> dict[str, str]:
     told = {"vmdkPath": disk.path, "uuid": disk.uuid, "fcdId": disk.first_class_id}
     return {name: value for name, value in told.items() if value}
-
-
-def _refuse_snapshots(machine: Machine, disks: list[Disk]) -> None:
-    """Refuse a disk that a snapshot holds: a real vCenter does not let go of it."""
-    for disk in disks:
-        mode = (disk.device.get("backing") or {}).get("diskMode", "")
-        if re.search(r"-\d{6}\.vmdk$", disk.path) or (
-            machine.row.get("snapshot") and not mode.startswith("independent")
-        ):
-            raise CallError(
-                Code.FAILED_PRECONDITION,
-                f"a snapshot of {machine.name!r} holds the disk {disk.path}; nothing was detached or destroyed",
-            )
 
 
 def _verify(vcenter: VCenter, machine: Machine) -> None:

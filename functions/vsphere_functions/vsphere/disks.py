@@ -1,14 +1,18 @@
 """The disks of a VM: which it was born with, and how the others leave it unharmed."""
 
 import json
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from vsphere_events.code import Code
+from vsphere_events.error import CallError
 from vsphere_functions.vsphere.identity import BORN
 from vsphere_functions.vsphere.machine import Machine, keyed
 
 KIB_PER_GIB = 1024 * 1024
+_DELTA = re.compile(r"-\d{6}\.vmdk$", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +27,11 @@ class Disk:
     uuid: str | None
     first_class_id: str | None
     device: dict[str, Any]
+
+    @property
+    def mode(self) -> str:
+        """How the machine writes to it, and whether snapshots hold it (vSphere API, VirtualDiskMode)."""
+        return str((self.device.get("backing") or {}).get("diskMode", ""))
 
 
 def disks_of(devices: Iterable[dict[str, Any]] | None) -> list[Disk]:
@@ -83,3 +92,14 @@ def own_folder(machine: Machine) -> str:
     """Return the datastore folder of the VM's own files, such as `[ds] worker-1`."""
     folder: str = machine.row.get("config.files.vmPathName", "").rpartition("/")[0]
     return folder
+
+
+def refuse_snapshots(machine: Machine, disks: Iterable[Disk]) -> None:
+    """Refuse to take off a disk that a snapshot holds: a real vCenter does not let go of it."""
+    for disk in disks:
+        held = machine.row.get("snapshot") and not disk.mode.startswith("independent")
+        if held or _DELTA.search(disk.path):
+            raise CallError(
+                Code.FAILED_PRECONDITION,
+                f"a snapshot of {machine.name!r} holds the disk {disk.path}; nothing was changed",
+            )

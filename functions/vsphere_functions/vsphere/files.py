@@ -109,13 +109,20 @@ class Files:
 
     def browse(self, path: DatastorePath) -> list[Folder]:
         """Find all files at and below a folder in one search; nothing when the folder is not there."""
+        return list(_folders(self._search("SearchDatastoreSubFolders_Task", path, "*")))
+
+    def names(self, path: DatastorePath, pattern: str) -> list[str]:
+        """Name the files of a folder that match a pattern; nothing when the folder is not there."""
+        found = self._search("SearchDatastore_Task", path, pattern)
+        return sorted(name for folder in _folders([found] if found else []) for name in folder.files)
+
+    def _search(self, method: str, path: DatastorePath, pattern: str) -> Any:
         spec = vim.host.DatastoreBrowser.SearchSpec(
             details=vim.host.DatastoreBrowser.FileInfo.Details(
                 fileType=False, fileSize=True, modification=False, fileOwner=False
             ),
-            matchPattern=["*"],
+            matchPattern=[pattern],
         )
-        method = "SearchDatastoreSubFolders_Task"
         try:
             task = self.vcenter.ask(self.browser, method, datastorePath=str(path), searchSpec=spec)
             watched = self.vcenter.session.watch(task, "browse")
@@ -125,9 +132,9 @@ class Files:
                 raise info.error
         except CallError as error:
             if fault_name(error) in {"FileNotFound", "NotFound"}:
-                return []
+                return None
             raise
-        return list(_folders(info.result))
+        return info.result
 
     def make_folder(self, path: DatastorePath, *, parents: bool = False) -> None:
         """Make a folder; AlreadyExists without `parents`, with them it may be there."""

@@ -4,6 +4,7 @@ from vsphere_events.code import Code
 from vsphere_events.error import CallError
 from vsphere_events.machine import DeleteMachineRequest
 from vsphere_events.provider_id import ProviderID
+from vsphere_events.volume import AttachVolumeRequest
 from vsphere_functions.steps import Steps
 from vsphere_functions.vsphere.follow import join
 from vsphere_functions.vsphere.identity import instance_uuid
@@ -74,17 +75,17 @@ def find_machine(
     return found and reachable(found)
 
 
-def find_doomed(
-    vcenter: VCenter, owner: str, request: DeleteMachineRequest
+def find_named(
+    vcenter: VCenter, owner: str, request: DeleteMachineRequest | AttachVolumeRequest
 ) -> Steps[tuple[Machine | None, State]]:
-    """Return the machine to delete, or None when it is proven absent, and what earlier tries left to say.
+    """Return the machine that a request names, or None when it is proven absent, and what earlier tries left to say.
 
-    A clone that an earlier call recorded is waited for first: it would outlive a delete that found nothing.
+    A task that one of them recorded is waited for first: a clone would outlive a delete that found nothing.
     """
     identity = instance_uuid(owner, request.machine_name)
     state = State.of(request.last_known_state, vcenter.session.instance_uuid, identity)
-    if state.phase == "clone" and state.task:
-        yield from join(vcenter, "clone", state)
+    if state.task:
+        yield from join(vcenter, state.phase, state)
     machine = find_machine(vcenter, owner, request.machine_name, request.provider_id)
     if machine is not None:
         state = state.at(state.phase, vm=machine.ref.id, uuid=machine.uuid)

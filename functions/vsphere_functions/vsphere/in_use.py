@@ -3,7 +3,7 @@
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import Any, NamedTuple, Self, TypeAlias
 
 from vsphere_functions.vsphere.files import plain_uuid
 from vsphere_functions.vsphere.machine import listed
@@ -18,6 +18,7 @@ WHERE = ("name", "parent", "datastore", "config.files.vmPathName")
 """Of a VM: where it lies."""
 DISKS = (
     *WHERE,
+    "runtime.connectionState",
     "config.template",
     "config.hardware.device",
     "layoutEx.disk",
@@ -37,19 +38,39 @@ class _Passes(Passes[dict[Ref, Row]]):
     """The passes over everything that volumes are judged by."""
 
 
+class Holder(NamedTuple):
+    """A VM that refers to a disk, and how it is named to people, with what of it does."""
+
+    vm: Ref
+    name: str
+
+
+class Blind(NamedTuple):
+    """A VM that cannot be read at the moment, and the datastores that it lies on (none when unknown).
+
+    `away`: its host or its files are out of reach; otherwise it is being made.
+    """
+
+    name: str
+    on: tuple[Ref, ...]
+    away: bool
+
+
+_Known: TypeAlias = dict[str | Spot, set[Holder]]
+
+
 @dataclass(frozen=True, slots=True)
 class InUse:
     """What one pass over all VMs found; VM names as people write them.
 
     `attached` are disks on VMs as they are now; `held` includes templates, files, snapshots and their chains.
-    `blind` are VMs that cannot be read at the moment, with the datastores that they lie on (none when unknown).
     """
 
     surroundings: Surroundings
-    attached: dict[str | Spot, list[str]] = field(default_factory=lambda: defaultdict(list))
-    held: dict[str | Spot, list[str]] = field(default_factory=lambda: defaultdict(list))
+    attached: _Known = field(default_factory=lambda: defaultdict(set))
+    held: _Known = field(default_factory=lambda: defaultdict(set))
     places: dict[str, str] = field(default_factory=dict)
-    blind: list[tuple[str, tuple[Ref, ...]]] = field(default_factory=list)
+    blind: list[Blind] = field(default_factory=list)
 
     @classmethod
     def look(cls, vcenter: VCenter, stores: Stores) -> Self:
@@ -57,38 +78,52 @@ class InUse:
         rows = vcenter.session.kept(_Passes).share(lambda: vcenter.scan(everything(DISKS)))
         found = cls(around(vcenter, stores, rows))
         vms = found.surroundings.vms
-        for row in vms.values():
-            found._add(row)
-        owners = {ref: row for row in vms.values() for ref in _snapshots(row.get("snapshot"))}
+        for ref, row in vms.items():
+            found._add(Holder(ref, _name(row)), row)
+        owners = {
+            snapshot: Holder(ref, _name(row))
+            for ref, row in vms.items()
+            for snapshot in _snapshots(row.get("snapshot"))
+        }
         kept = vcenter.read(owners, {"VirtualMachineSnapshot": ("config.hardware.device",)})
         for ref, row in kept.items():
-            name = f"{_name(owners[ref])} (in a snapshot)"
-            for key in found._keys(owners[ref], row.get("config.hardware.device")):
-                found._note(found.held, key, name)
+            holder = Holder(owners[ref].vm, f"{owners[ref].name} (in a snapshot)")
+            for key in found.keys(vms[holder.vm], row.get("config.hardware.device")):
+                found.held[key].add(holder)
         return found
 
-    def holders(self, uuids: Iterable[str], spots: Iterable[Spot]) -> list[str]:
-        """Name the VMs that hold a disk, each once."""
-        return _named(self.held, uuids, spots)
+    def holders(self, uuids: Iterable[str], spots: Iterable[Spot], besides: Ref | None = None) -> list[str]:
+        """Name the VMs that hold a disk, each once; without the VM `besides`."""
+        return _named(self.held, uuids, spots, besides)
 
-    def on(self, uuids: Iterable[str], spots: Iterable[Spot]) -> tuple[str, ...]:
-        """Name the VMs that the disk is attached to."""
-        return tuple(_named(self.attached, uuids, spots))
+    def on(self, uuids: Iterable[str], spots: Iterable[Spot], besides: Ref | None = None) -> tuple[str, ...]:
+        """Name the VMs that the disk is attached to; without the VM `besides`."""
+        return tuple(_named(self.attached, uuids, spots, besides))
 
-    def unread(self, datastores: Iterable[Ref]) -> list[str]:
-        """Name the VMs that cannot be read and may hold something on one of the datastores."""
+    def unread(self, datastores: Iterable[Ref], *, away: bool = False) -> list[str]:
+        """Name the VMs that cannot be read and may hold something on one of the datastores.
+
+        With `away` only those out of reach: one that is being made holds no disk that was there before.
+        """
         there = set(datastores)
-        return sorted(name for name, on in self.blind if not on or there & set(on))
+        blind = (one for one in self.blind if one.away or not away)
+        return sorted(one.name for one in blind if not one.on or there & set(one.on))
 
-    def _add(self, row: Row) -> None:
-        name = _name(row)
+    def keys(self, row: Row, devices: Any) -> Iterator[str | Spot]:
+        """Yield what each disk of a VM, and each disk below it in its chain, is known by."""
+        for backing in _backings(devices):
+            uuid, spot = plain_uuid(backing.get("uuid")), self._spot(row, backing)
+            yield from (key for key in (uuid, spot) if key)
+
+    def _add(self, holder: Holder, row: Row) -> None:
         devices = row.get("config.hardware.device")
         if devices is None:
-            self.blind.append((name, tuple(row.get("datastore") or ())))
-        where = f"{name} (a template)" if row.get("config.template") else name
-        for key in self._keys(row, devices):
-            self._note(self.attached, key, name)
-            self._note(self.held, key, where)
+            away = row.get("runtime.connectionState", "connected") != "connected"
+            self.blind.append(Blind(holder.name, tuple(row.get("datastore") or ()), away))
+        where = holder._replace(name=f"{holder.name} (a template)") if row.get("config.template") else holder
+        for key in self.keys(row, devices):
+            self.attached[key].add(holder)
+            self.held[key].add(where)
         for backing in _backings(devices):
             uuid = plain_uuid(backing.get("uuid"))
             if uuid:
@@ -96,28 +131,17 @@ class InUse:
         for file in chains(row):
             spot = self.surroundings.spot_of_file(row, file)
             if spot is not None:
-                self._note(self.held, spot, where)
-
-    def _keys(self, row: Row, devices: Any) -> Iterator[str | Spot]:
-        """Yield what each disk of a VM, and each disk below it in its chain, is known by."""
-        for backing in _backings(devices):
-            uuid, spot = plain_uuid(backing.get("uuid")), self._spot(row, backing)
-            yield from (key for key in (uuid, spot) if key)
+                self.held[spot].add(where)
 
     def _spot(self, row: Row, backing: dict[str, Any]) -> Spot | None:
         on = backing.get("datastore")
         within = {**row, "datastore": [on]} if isinstance(on, Ref) else row
         return self.surroundings.spot_of_file(within, backing.get("fileName", ""))
 
-    @staticmethod
-    def _note(where: dict[str | Spot, list[str]], key: str | Spot, name: str) -> None:
-        if name not in where[key]:
-            where[key].append(name)
 
-
-def _named(where: dict[str | Spot, list[str]], uuids: Iterable[str], spots: Iterable[Spot]) -> list[str]:
+def _named(known: _Known, uuids: Iterable[str], spots: Iterable[Spot], besides: Ref | None) -> list[str]:
     keys: list[str | Spot] = [*filter(None, uuids), *spots]
-    return sorted({name for key in keys for name in where.get(key, ())})
+    return sorted({one.name for key in keys for one in known.get(key, ()) if one.vm != besides})
 
 
 def _name(row: Row) -> str:

@@ -13,7 +13,7 @@ from vsphere_functions.vsphere.network import card_changes
 from vsphere_functions.vsphere.place import Place
 from vsphere_functions.vsphere.ref import Ref
 from vsphere_functions.vsphere.session import reference
-from vsphere_functions.vsphere.slots import slots
+from vsphere_functions.vsphere.slots import Slot, slots
 from vsphere_functions.vsphere.wanted import Wanted
 
 _DEVICE = vim.vm.device
@@ -111,6 +111,31 @@ def disk_device(disk: Disk, capacity_kb: int | None = None) -> Any:
 def removals(disks: Iterable[Disk]) -> list[Any]:
     """Take disks off a VM; without a fileOperation their files stay (vSphere API, VirtualDeviceConfigSpec)."""
     return [_DEVICE.VirtualDeviceSpec(operation=_REMOVE, device=disk_device(disk)) for disk in disks]
+
+
+def additions(disks: Iterable[tuple[str, str]], places: Iterable[Slot]) -> list[Any]:
+    """Put existing disks, each a path and a mode, onto a VM; a controller that is not there yet is added first.
+
+    Without a fileOperation the files are taken as they are (vSphere API, VirtualDeviceConfigSpec).
+    """
+    places = list(places)
+    changes = [
+        _DEVICE.VirtualDeviceSpec(
+            operation=_ADD,
+            device=_DEVICE.ParaVirtualSCSIController(key=key, busNumber=bus, sharedBus="noSharing"),
+        )
+        for key, bus in sorted({(one.controller, one.bus) for one in places if one.is_new}, reverse=True)
+    ]
+    for at, ((path, mode), place) in enumerate(zip(disks, places, strict=True)):
+        device = _DEVICE.VirtualDisk(
+            key=NEW_DISK - at,
+            controllerKey=place.controller,
+            unitNumber=place.unit,
+            capacityInKB=0,  # what its file has
+            backing=_DEVICE.VirtualDisk.FlatVer2BackingInfo(fileName=path, diskMode=mode),
+        )
+        changes.append(_DEVICE.VirtualDeviceSpec(operation=_ADD, device=device))
+    return changes
 
 
 def storage_question(want: Wanted, place: Place, extra: Mapping[str, str]) -> Any:

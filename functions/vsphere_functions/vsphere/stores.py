@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from vsphere_events.code import Code
 from vsphere_events.error import CallError, Detail
+from vsphere_events.volume import VolumeKey
 from vsphere_functions.vsphere.atlas import Atlas
 from vsphere_functions.vsphere.files import DatastorePath, Files
 from vsphere_functions.vsphere.ref import Ref
@@ -100,6 +101,15 @@ class Stores:
             details=(Detail(reason, "store", names),),
         )
 
+    def volumes_at(self, path: DatastorePath) -> list[VolumeKey]:
+        """Name what volumes a disk is by its path alone; several when datacenters have datastores of one name."""
+        return [
+            VolumeKey(config.name, volume_id)
+            for config in self.configs
+            for volume_id in path.parts[-2:-1]
+            if path == config.folder / volume_id / f"{volume_id}.vmdk"
+        ]
+
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
@@ -128,7 +138,11 @@ class Surroundings:
 
     def same_place(self, store: Store) -> list[Ref]:
         """Return the store's datastore by every reference that it goes by: one in each datacenter that has it."""
-        return [ref for ref in self.atlas.of(("Datastore",)) if self._url(ref) == store.spot[0]]
+        return self.same_url(store.spot)
+
+    def same_url(self, spot: Spot) -> list[Ref]:
+        """Return every reference of the datastore that a place is on."""
+        return [ref for ref in self.atlas.of(("Datastore",)) if self._url(ref) == spot[0]]
 
     def spot_of_file(self, row: Row, path: str) -> Spot | None:
         """Return where a VM's file is; None when its path or datastore cannot be told."""
@@ -137,12 +151,34 @@ class Surroundings:
         except ValueError:
             return None
         refs = [ref for ref in row.get("datastore") or [] if ref in self.atlas.rows]
-        for ref in refs or self.atlas.of(
-            ("Datastore",), self.atlas.datacenter(row.get("parent") or Ref("", ""))
-        ):
+        for ref in refs or self.datastores(row):
             if self.atlas.name(ref) == where.datastore:
                 return self._url(ref), where.parts
         return None
+
+    def datastores(self, row: Row) -> list[Ref]:
+        """Return the datastores that a VM can name files on: those of its datacenter."""
+        return self.atlas.of(("Datastore",), self.atlas.datacenter(row.get("parent") or Ref("", "")))
+
+    def spot_of(self, datastore: Ref, path: DatastorePath) -> Spot:
+        """Return where a path on a datastore is."""
+        return self._url(datastore), path.parts
+
+    def store_at(self, spot: Spot) -> StoreConfig | None:
+        """Return the store that a place lies in."""
+        for config in self.stores.configs:
+            folder = self._spot_of(config)
+            if folder and folder[0] == spot[0] and spot[1][: len(folder[1])] == folder[1]:
+                return config
+        return None
+
+    def files(self, datastore: Ref) -> Files:
+        """Return the file access of a datastore."""
+        datacenter = self.atlas.datacenter(datastore) or datastore
+        center = "/".join(
+            str(self.atlas.rows[ref]["name"]) for ref in reversed([*self.atlas.lineage(datacenter)])
+        )
+        return Files(self.vcenter, datacenter, center, self.atlas.rows[datastore]["browser"])
 
     def _found(self, config: StoreConfig) -> Store:
         found = Resolved(self.atlas)
@@ -158,13 +194,10 @@ class Surroundings:
             raise CallError(
                 Code.UNAVAILABLE, f"store {config.name}: datastore {self.atlas.name(datastore)} is {state}"
             )
-        center = "/".join(
-            str(self.atlas.rows[ref]["name"]) for ref in reversed([*self.atlas.lineage(datacenter)])
-        )
         return Store(
             config=config,
             datastore=self.atlas.name(datastore),
-            files=Files(self.vcenter, datacenter, center, row["browser"]),
+            files=self.files(datastore),
             free_kb=int(row.get("summary.freeSpace") or 0) // 1024,
             spot=(self._url(datastore), config.folder.parts),
         )

@@ -1,0 +1,251 @@
+"""A disk that a request names, by volume or by path: found, and judged whether a machine can have it."""
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Protocol, Self
+
+from vsphere_events.code import Code
+from vsphere_events.error import CallError, Detail
+from vsphere_events.model import problems
+from vsphere_events.volume import Volume, VolumeKey, VolumeState
+from vsphere_functions.vsphere.disks import Disk, disks_of
+from vsphere_functions.vsphere.files import DatastorePath, Files
+from vsphere_functions.vsphere.in_use import InUse
+from vsphere_functions.vsphere.machine import Machine
+from vsphere_functions.vsphere.ref import Ref
+from vsphere_functions.vsphere.session import Row
+from vsphere_functions.vsphere.stores import DEFAULT, Spot
+from vsphere_functions.vsphere.volumes import Leaf, describe, find_leaf, not_found
+
+_NO_DISK = re.compile(r"-(flat|delta|sesparse|ctk|rdm|rdmp|digest|[0-9]{6})\.vmdk$", re.ASCII)
+_DELTA = re.compile(r"-[0-9]{6}(-delta|-sesparse)?\.vmdk", re.ASCII)
+
+
+class GivenDisk(Protocol):
+    """What of a request names a disk; exactly one of id, self_link and vmdk_path is there."""
+
+    @property
+    def id(self) -> str | None:
+        """A volume's id."""
+
+    @property
+    def store(self) -> str | None:
+        """Its store."""
+
+    @property
+    def self_link(self) -> str | None:
+        """A volume's link."""
+
+    @property
+    def vmdk_path(self) -> str | None:
+        """A disk's place."""
+
+    @property
+    def read_only(self) -> bool:
+        """Whether nothing may be written to it."""
+
+
+@dataclass(frozen=True, slots=True)
+class DiskName:
+    """A volume's key, or a path as the machine's datacenter spells it.
+
+    `field` says where it stood in the request; `vague`: which store it is in was not said.
+    """
+
+    key: VolumeKey | None
+    path: DatastorePath | None
+    read_only: bool
+    field: str
+    vague: bool = False
+
+    @classmethod
+    def of(cls, given: GivenDisk, label: str, field: str = "") -> Self:
+        """Read a request; InvalidArgument for another vCenter's link and for a path that is none of a disk."""
+        if given.vmdk_path:
+            return cls(None, _path(given.vmdk_path, f"{field}vmdkPath"), given.read_only, f"{field}vmdkPath")
+        if given.self_link:
+            key = VolumeKey.of_link(label, given.self_link)
+            return cls(key, None, given.read_only, f"{field}selfLink")
+        key = VolumeKey.of(label, given.store or DEFAULT, given.id or "")
+        return cls(key, None, given.read_only, f"{field}id", vague=not given.store)
+
+    def __str__(self) -> str:
+        return f"volume {self.key.id!r}" if self.key else f"the disk {self.path}"
+
+    @property
+    def mode(self) -> str:
+        """How it is attached: snapshots leave it alone, and what is written to a read-only one is not kept."""
+        return "independent_nonpersistent" if self.read_only else "independent_persistent"
+
+
+def _path(text: str, field: str) -> DatastorePath:
+    try:
+        path = DatastorePath.parse(text)
+    except ValueError:
+        path = DatastorePath("", ())
+    if not path.parts or not path.parts[-1].endswith(".vmdk") or _NO_DISK.search(path.parts[-1]):
+        reason = "should be `[datastore] folder/disk.vmdk`, the descriptor of a disk and not one of its other files"
+        raise problems((Detail(reason, field),))
+    return path
+
+
+@dataclass(frozen=True, slots=True)
+class NamedDisk:
+    """A disk that was looked for, there or not.
+
+    `path` is what the machine's datacenter calls it; `datastores` are the references that its datastore goes by;
+    `uuids` are those that were written down. `leaf` is its folder when it is a volume.
+    """
+
+    name: DiskName
+    path: DatastorePath
+    spots: tuple[Spot, ...]
+    datastores: tuple[Ref, ...]
+    files: Files = field(repr=False)
+    uuids: tuple[str, ...] = ()
+    leaf: Leaf | None = None
+
+    def on(self, seen: InUse, machine: Machine) -> list[Disk]:
+        """Return the machine's disks that are this one, or stand on it."""
+        known = {*self.uuids, *self.spots}
+        disks = disks_of(machine.row.get("config.hardware.device"))
+        return [disk for disk in disks if known & set(seen.keys(machine.row, [disk.device]))]
+
+    @property
+    def is_there(self) -> bool:
+        """Whether a volume has a folder, or a disk that is none can be read."""
+        if self.leaf is not None:
+            return not self.leaf.foreign and bool(self.leaf.files or self.leaf.vic)
+        try:
+            return bool(self.uuid())
+        except CallError as error:
+            if error.code not in {Code.NOT_FOUND, Code.FAILED_PRECONDITION}:
+                raise
+            return False
+
+    @property
+    def deltas(self) -> list[str]:
+        """The files of a snapshot of it."""
+        if self.leaf is not None:
+            return self.leaf.deltas
+        folder = DatastorePath(self.path.datastore, self.path.parts[:-1])
+        stem = self.path.parts[-1].removesuffix(".vmdk")
+        return [
+            one for one in self.files.names(folder, f"{stem}-*.vmdk") if _DELTA.fullmatch(one[len(stem) :])
+        ]
+
+    def uuid(self) -> str:
+        """Ask the disk for its uuid, which shows that it can be opened."""
+        return self.files.disk_uuid(self.leaf.disk if self.leaf is not None else self.path)
+
+    def described(self, seen: InUse, disks: Iterable[Disk], holders: Iterable[str]) -> Volume:
+        """Tell what it is, with the VMs that have it now; `disks` are the devices that show it."""
+        if self.leaf is not None:
+            return describe(self.leaf, seen).model_copy(update={"attached_to": tuple(holders)})
+        return Volume(
+            tag=self.path.parts[-1].removesuffix(".vmdk"),
+            datastore=self.path.datastore,
+            vmdk_path=str(self.path),
+            capacity_kb=next((disk.capacity_kb for disk in disks), None),
+            attached_to=tuple(holders),
+        )
+
+
+def find_disk(seen: InUse, row: Row, name: DiskName) -> NamedDisk:
+    """Look for a disk as a VM with this row, or one to be made at its `parent`, would name it.
+
+    InvalidArgument when the VM's datacenter has no such datastore, and for a path that is a volume's and was not
+    known to be; Unavailable when the store is out of reach.
+    """
+    if name.key is not None:
+        return _volume(seen, row, name, name.key)
+    around, path = seen.surroundings, name.path or DatastorePath("", ())
+    ref = next((one for one in around.datastores(row) if around.atlas.name(one) == path.datastore), None)
+    if ref is None:
+        names = tuple(sorted({around.atlas.name(one) for one in around.datastores(row)}))
+        raise problems((Detail(f'no datastore "{path.datastore}" where the machine is', name.field, names),))
+    spot = around.spot_of(ref, path)
+    if around.store_at(spot) is not None:
+        return _volume(seen, row, name, _key_of_path(seen, name, path, spot))
+    places = tuple(around.same_url(spot))
+    return NamedDisk(name, path, (spot,), places, around.files(ref))
+
+
+def _key_of_path(seen: InUse, name: DiskName, path: DatastorePath, spot: Spot) -> VolumeKey:
+    """Name the volume of a path in a store; the request holds only those that the path's spelling tells of."""
+    stores, config = seen.surroundings.stores, seen.surroundings.store_at(spot)
+    assert config is not None
+    inside = spot[1][len(config.folder.parts) :]
+    if len(inside) != 2 or inside[1] != f"{inside[0]}.vmdk":
+        reason = f"it lies in the volume store {config.name} and is no volume's disk"
+        raise problems((Detail(reason, name.field),))
+    key = VolumeKey(config.name, inside[0])
+    if config.vcenter != stores.label or key not in stores.volumes_at(path):
+        reason = f"it is a volume; name it by its selfLink, {key.link(config.vcenter)}"
+        raise problems((Detail(reason, name.field),))
+    return key
+
+
+def _volume(seen: InUse, row: Row, name: DiskName, key: VolumeKey) -> NamedDisk:
+    around = seen.surroundings
+    store = around.store(key.store)
+    leaf = find_leaf(store, key.id) or Leaf(store, key.id)
+    datastores = tuple(around.same_place(store))
+    here = next((ref for ref in around.datastores(row) if ref in datastores), None)
+    if here is None:
+        reason = f"the datastore of store {key.store}, {store.datastore}, is not there where the machine is"
+        raise problems((Detail(reason, name.field),))
+    path = leaf.disk._replace(datastore=around.atlas.name(here))
+    return NamedDisk(name, path, leaf.spots, datastores, store.files, _written(leaf), leaf)
+
+
+def _written(leaf: Leaf) -> tuple[str, ...]:
+    try:
+        told = leaf.metadata()
+    except ValueError:
+        return ()
+    return (told.uuid,) if told and told.uuid else ()
+
+
+def refuse_missing(seen: InUse, disk: NamedDisk) -> None:
+    """Refuse a disk that is not there: NotFound."""
+    if disk.is_there:
+        return
+    if disk.name.key is not None:
+        raise not_found(disk.name.key, seen.surroundings.stores, named=not disk.name.vague)
+    raise CallError(Code.NOT_FOUND, f"there is no disk {disk.path}")
+
+
+def refuse_unattachable(seen: InUse, disk: NamedDisk, machine: Ref | None = None) -> None:
+    """Refuse a disk that the machine cannot have: one that is not there, is not whole, or that another VM holds.
+
+    NotFound, FailedPrecondition with the reason or the holders; Unavailable when a VM that is out of reach may hold it.
+    """
+    _refuse_held(seen, disk, machine, disk.uuids)
+    refuse_missing(seen, disk)
+    if disk.leaf is not None:
+        volume = describe(disk.leaf, seen)
+        if volume.state is not VolumeState.READY:
+            raise _unfit(f"{disk.name} is {volume.state}: {volume.reason}")
+    if disk.deltas:
+        raise _unfit(f"{disk.name} has a snapshot ({disk.deltas[0]})")
+    _refuse_held(seen, disk, machine, [disk.uuid()])
+    unread = seen.unread(disk.datastores, away=True)
+    if unread:
+        message = f"the VM {unread[0]!r} is out of reach and may hold {disk.name}; nothing was changed"
+        raise CallError(Code.UNAVAILABLE, message)
+
+
+def _refuse_held(seen: InUse, disk: NamedDisk, machine: Ref | None, uuids: Iterable[str]) -> None:
+    held = seen.holders(uuids, disk.spots, besides=machine)
+    if held:
+        raise CallError(
+            Code.FAILED_PRECONDITION,
+            f"{disk.name} is in use by {', '.join(held)}; nothing was changed",
+            details=(Detail("in use by", candidates=tuple(held)),),
+        )
+
+
+def _unfit(why: str) -> CallError:
+    return CallError(Code.FAILED_PRECONDITION, f"{why}; nothing was changed")
