@@ -156,3 +156,29 @@ def test_no_store_is_asked_for_an_identity_more_often_than_needed() -> None:
         make(one, request("delete_machine"), "delete_machine", sequence=6)
         ending = make(one, request(), sequence=4)
     assert error_of(ending)["code"] == "Canceled"
+
+
+def test_a_turn_is_not_taken_on_the_word_of_a_store_that_lags_behind() -> None:
+    """A copy of the bucket may answer a read with what was true before the delete."""
+
+    class Lagging(MemoryStore):
+        lags = False
+        seen: tuple[Entry, ...] = ()
+
+        async def get(self, bucket: Bucket, key: str) -> Entry | None:
+            found = await super().get(bucket, key)
+            if bucket is not Bucket.IDENTITIES or found is None or b"created" not in found.value:
+                return found
+            self.seen += (found,)
+            lags, self.lags = self.lags, False
+            return self.seen[0] if lags else found
+
+    store = Lagging()
+    with desk(World(), store=store) as one:
+        make(one, request(id="first"), sequence=5)
+        make(one, request(id="again"), sequence=5)  # reads what is there before the delete
+        make(one, request("delete_machine"), "delete_machine", sequence=6)
+        store.lags = True
+        ending = make(one, request(id="late"), sequence=5)
+    assert error_of(ending)["code"] == "Canceled"
+    assert not store.lags

@@ -97,8 +97,13 @@ def test_a_renewal_whose_answer_was_lost_is_found_out() -> None:
         store.deaf = True
         await lease._renew()
         store.deaf = False
+        found = await store.get(Bucket.LEASES, "a")
         await lease._renew()
         assert not refused(lease)
+        renewed = await store.get(Bucket.LEASES, "a")
+        assert found
+        assert renewed
+        assert renewed.revision > found.revision  # it lasts from now on, and not from then on
         await lease.release()
         assert await store.get(Bucket.LEASES, "a") is None
 

@@ -15,7 +15,10 @@ from nats.errors import Error as NatsError
 from vsphere_functions.runtime.store import StoreError
 
 WRONG_LAST_SEQUENCE = 10071
+UNDECIDED = 10164  # of a cluster: another write to the subject is under way, and may yet come to nothing
 WRONG_STREAM = 10060
+
+_UNTIL_DECIDED = (0.01, 0.02, 0.05, 0.1, 0.2, 0.4)  # seconds
 
 
 class RefusedError(StoreError):
@@ -96,7 +99,20 @@ class Calls:
         return found
 
     async def publish(self, subject: str, payload: bytes, headers: Mapping[str, str] | None = None) -> int:
-        """Store a message in the stream of its subject; its sequence. RefusedError, NoStreamError, or StoreError."""
+        """Store a message in the stream of its subject; its sequence. RefusedError, NoStreamError, or StoreError.
+
+        While another write to the subject is under way, nobody knows what is the last one: then it asks again.
+        """
+        for pause in _UNTIL_DECIDED:
+            try:
+                return await self._publish(subject, payload, headers)
+            except RefusedError as error:
+                if error.code != UNDECIDED:
+                    raise
+            await asyncio.sleep(pause)
+        return await self._publish(subject, payload, headers)
+
+    async def _publish(self, subject: str, payload: bytes, headers: Mapping[str, str] | None) -> int:
         return int(answer_of(await self.ask(subject, payload, headers))["seq"])
 
     async def _answered(self, message: Msg) -> None:

@@ -144,9 +144,7 @@ class Attempt:
             now = ordered(known, call.role, sequence, incarnation=call.incarnation).dump()
             if entry is None:  # most are new; whether this one is, the write tells
                 written = await store.create(Bucket.IDENTITIES, key, now)
-            elif now == entry.value:
-                return
-            else:
+            else:  # written even when it says the same: what was read may be old, a write is refused then
                 written = await store.update(Bucket.IDENTITIES, key, now, entry.revision)
             entry = None if written else await store.get(Bucket.IDENTITIES, key)
 

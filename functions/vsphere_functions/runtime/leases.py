@@ -125,11 +125,13 @@ class Lease:
     async def _renew_key(self, key: str, held: int) -> bool:
         revision = await self._store.update(Bucket.LEASES, key, self.holder, held)
         if revision is None:
-            # An earlier renewal may have arrived though its answer did not.
+            # An earlier renewal may have arrived though its answer did not; it lasts from then on, so it is not enough.
             entry = await self._store.get(Bucket.LEASES, key)
             if entry is None or entry.value != self.holder:
                 return False
-            revision = entry.revision
+            revision = await self._store.update(Bucket.LEASES, key, self.holder, entry.revision)
+            if revision is None:
+                raise StoreError("the lease is ours and cannot be renewed yet")
         if key in self._held:
             self._held[key] = revision
         return True
