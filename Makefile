@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 COMPILE := $(BIN)/uv pip compile --quiet --generate-hashes --universal --python-version 3.11 \
   --no-emit-index-url --no-emit-find-links --custom-compile-command "make lock"
 
-.PHONY: help setup demo test soak bench check docs tools lock
+.PHONY: help setup demo test chaos soak bench check docs tools lock
 help:  ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
@@ -15,8 +15,11 @@ demo: $(VENV)/.ready  ## start NATS, a simulated vCenter and a worker, and run t
 	$(BIN)/vsphere-functions demo
 
 test: $(VENV)/.ready  ## run the tests with coverage
-	$(BIN)/python -m vsphere_functions.local.tools vcsim govc natscli
+	$(BIN)/python -m vsphere_functions.local.tools vcsim govc natscli toxiproxy
 	$(BIN)/pytest -n 3 --dist worksteal --cov --cov-report=term:skip-covered --cov-fail-under=95
+
+chaos: $(VENV)/.ready  ## kill, cut and stall everything under load, and compare; SEED=… REQUESTS=…
+	PYTHONPATH=tests $(BIN)/python -m chaos $(if $(SEED),--seed $(SEED)) $(if $(REQUESTS),--requests $(REQUESTS))
 
 soak: $(VENV)/.ready  ## run the long forms of the random tests
 	MODEL_STEPS=1000 MCM_MACHINES=1000 $(BIN)/pytest --timeout 1800 tests/system/test_machines_model.py tests/system/test_mcm_loop.py

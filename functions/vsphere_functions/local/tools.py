@@ -71,6 +71,7 @@ TOOLS = {
         Tool("vcsim", "vcsim", ".", (1, 25)),
         Tool("govc", "govc", ".", (1, 25)),
         Tool("natscli", "nats", "github.com/nats-io/natscli/nats", (1, 26)),
+        Tool("toxiproxy", "toxiproxy-server", "github.com/Shopify/toxiproxy/v2/cmd/server", (1, 25)),
     )
 }
 
