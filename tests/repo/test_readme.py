@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from support.commands import BASE, up
+from vsphere_events.machine_volume import MachineVolume
 from vsphere_events.subjects import request_token
+from vsphere_functions.bootstrap.volumes import mounted
 from vsphere_functions.local.tools import ensure, put
 from vsphere_functions.runtime.settings import load
 
@@ -115,9 +117,15 @@ def python(checkout: Path, folder: Path, script: str) -> str:
     return shell(checkout, f"set -a; . build/env; set +a; {sys.executable} {folder / 'producer.py'}")
 
 
-def test_the_shell_of_the_guide_names_a_token() -> None:
-    (script,) = re.findall(r"`(printf .+)`", PRODUCERS)
-    said = subprocess.run(
-        ["bash", "-c", script], env={**BASE, "ID": "req 1/ü"}, capture_output=True, text=True, check=True
-    ).stdout
-    assert said.strip() == request_token("req 1/ü")
+def test_the_shell_of_the_guide_names_a_token_and_a_label() -> None:
+    token, label = re.findall(r"`(printf .+?)`", PRODUCERS)
+    assert bash(token, ID="req 1/ü") == request_token("req 1/ü")
+    volume = MachineVolume.parse({"id": "pg-data", "mountPath": "/data"})
+    assert f"v-{bash(label)}" == mounted([volume], ["0" * 32])[0].label
+
+
+def bash(script: str, **env: str) -> str:
+    """What a line of shell says."""
+    return subprocess.run(
+        ["bash", "-c", script], env={**BASE, **env}, capture_output=True, text=True, check=True
+    ).stdout.strip()
