@@ -290,6 +290,25 @@ def test_a_request_whose_time_has_passed_is_not_begun(nats_server: NatsServer) -
     asyncio.run(run())
 
 
+def test_what_would_be_tried_again_only_after_its_time_ends_with_what_happened(
+    nats_server: NatsServer,
+) -> None:
+    """At once, with the state to go on from, and without a dead letter, which could not be sent again."""
+
+    async def run() -> None:
+        world, configured = World(), on(nats_server, retry_seconds=3600)
+        world.failures = [CallError(Code.UNAVAILABLE, "away", last_known_state="half")]
+        soon = (datetime.now(UTC) + timedelta(seconds=1800)).isoformat()
+        async with producer(nats_server, configured) as one, working(configured, world):
+            result = await one.ask(request(extensions={"expirytime": soon}))
+            assert (result.data["error"]["code"], result.data["lastKnownState"]) == ("Unavailable", "half")
+            await one.settled()
+            assert await count(one, DEAD) == 0
+        assert world.seen_states == [None]
+
+    asyncio.run(run())
+
+
 def test_what_only_reads_answers_afresh_each_time(nats_server: NatsServer) -> None:
     async def run() -> None:
         world, configured = World(), on(nats_server)

@@ -15,8 +15,10 @@ from vsphere_events.code import Code
 from vsphere_events.error import CallError
 from vsphere_functions.runtime.attempt import perform
 from vsphere_functions.runtime.dispatch import dispatch
+from vsphere_functions.runtime.gate import caps_of
 from vsphere_functions.runtime.operations import Record, State, canceled, redriven
 from vsphere_functions.runtime.perform import Again, Delivery, Desk, Ending, Finished, Lost
+from vsphere_functions.runtime.slots import holder_of
 from vsphere_functions.runtime.store import Bucket, MemoryStore, StoreError
 
 
@@ -41,15 +43,19 @@ def error_of(ending: Ending) -> dict[str, Any]:
 
 
 def test_a_busy_machine_is_waited_for_without_using_up_tries_until_the_limit() -> None:
-    """E26, the rule: its record says that nothing was tried; after limits.busy_seconds it is given up."""
+    """E26, the rule: its record says that nothing was tried; after limits.busy_seconds it is given up.
+
+    These begin when the machine is first found busy: before that the request may have lain in the stream for long.
+    """
     world, event = World(), request()
+    long_ago = datetime.now(UTC) - timedelta(days=1)
 
     async def play(one: Desk) -> list[Ending]:
         call = dispatch(address(event), one.settings)
         assert await one.store.create(Bucket.LEASES, call.identities[0], b"another's") is not None
-        long_ago = datetime.now(UTC) - timedelta(seconds=3601)
-        waits = [await perform(one, address(event), Delivery(1, datetime.now(UTC)), ignore) for _ in range(9)]
-        return [*waits, await perform(one, address(event), Delivery(1, long_ago), ignore)]
+        waits = [await perform(one, address(event), Delivery(1, long_ago), ignore) for _ in range(9)]
+        late = replace(one, clock=lambda: datetime.now(UTC) + timedelta(seconds=3601))
+        return [*waits, await perform(late, address(event), Delivery(1, long_ago), ignore)]
 
     with desk(world) as one:
         *waits, last = asyncio.run(play(one))
@@ -59,6 +65,41 @@ def test_a_busy_machine_is_waited_for_without_using_up_tries_until_the_limit() -
     assert last.dead is not None
     assert last.dead.attempts == 0
     assert not world.effects
+
+
+def test_a_try_ends_the_wait_for_a_machine_and_the_next_one_begins_anew() -> None:
+    world, event = World(failures=[CallError(Code.UNAVAILABLE, "away")]), request()
+
+    async def play(one: Desk) -> Ending:
+        call = dispatch(address(event), one.settings)
+        await one.store.create(Bucket.LEASES, call.identities[0], b"another's")
+        await perform(one, address(event), Delivery(1), ignore)
+        entry = await one.store.get(Bucket.LEASES, call.identities[0])
+        assert entry
+        await one.store.delete(Bucket.LEASES, call.identities[0], entry.revision)
+        await performed(one, address(event), Delivery(1))
+        await one.store.create(Bucket.LEASES, call.identities[0], b"another's")
+        late = replace(one, clock=lambda: datetime.now(UTC) + timedelta(seconds=3601))
+        return await perform(late, address(event), Delivery(1), ignore)
+
+    with desk(world) as one:
+        assert isinstance(asyncio.run(play(one)), Again)
+        assert asyncio.run(record_of(one, event)).attempts == 1
+
+
+def test_slots_that_its_own_last_try_is_just_letting_go_of_are_taken_over() -> None:
+    """They outlast the lease by a moment, and by more when their worker was killed."""
+    world, event = World(), request()
+
+    async def play(one: Desk) -> Ending:
+        call = dispatch(address(event), one.settings)
+        for cap in caps_of(call, one.settings.limits):
+            left = holder_of(address(event).key, "another try").encode()
+            await one.store.create(Bucket.LEASES, f"slot.{cap.key}.0", left)
+        return await performed(one, address(event), Delivery(1))
+
+    with desk(world) as one:
+        assert isinstance(asyncio.run(play(one)), Finished)
 
 
 def test_a_request_that_waits_for_a_machine_ends_with_its_expirytime() -> None:

@@ -1,12 +1,10 @@
 """Who may look for a slot, as far as one process knows, and who waits how long."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from support.functions import SPEC, address, request, settings
 from vsphere_functions.runtime.dispatch import Call, dispatch
-from vsphere_functions.runtime.gate import Cap, Gate, caps_of, pause
+from vsphere_functions.runtime.gate import Cap, Gate, caps_of
 from vsphere_functions.runtime.settings import Limits
 
 LIMITS = Limits()
@@ -100,17 +98,6 @@ def test_one_that_does_not_come_back_is_in_nobodys_way(gate: Gate, clock: Clock)
     assert gate.closed([TWO], 3) == TWO
     clock.now += 2.01
     assert gate.closed([TWO], 3) is None
-
-
-@given(st.floats(0, 1e6), st.integers(0, 10_000), st.floats(0, 1, exclude_max=True))
-def test_the_pause_is_short_and_bounded_and_grows_with_time_and_place(
-    waited: float, ahead: int, jitter: float
-) -> None:
-    unit = LIMITS.retry_seconds
-    seconds = pause(LIMITS, waited, ahead, jitter)
-    assert unit / 8 * 0.8 <= seconds <= unit * 5 * 1.2
-    assert pause(LIMITS, waited + 100, ahead, jitter) >= seconds
-    assert pause(LIMITS, waited, ahead + 1, jitter) >= seconds
 
 
 def test_slots_that_are_known_to_be_free_are_given_out_once_and_not_for_long(

@@ -15,6 +15,7 @@ from vsphere_events.subjects import Kind
 from vsphere_functions.cli.commands import app
 from vsphere_functions.cli.vcenter_files import of_function, vcenter_files
 from vsphere_functions.runtime.catalogue import CATALOGUE
+from vsphere_functions.runtime.delivery_table import delivery_table
 from vsphere_functions.runtime.settings_table import settings_table
 
 CHECKOUT = Path(__file__).parents[3]
@@ -28,6 +29,7 @@ def documents(root: Path) -> dict[Path, str]:
         root / "README.md": with_table((root / "README.md").read_text("utf-8")),
         reference / "functions.md": MADE + "\n".join(_functions()),
         reference / "settings.md": MADE + _SETTINGS + settings_table(),
+        reference / "delivery.md": MADE + _DELIVERY + delivery_table() + _EXPLAINED,
         reference / "cli.md": MADE + "\n".join(_commands()),
         **vcenter_files(root),
     }
@@ -73,6 +75,25 @@ _SETTINGS = """# Settings
 One TOML file, named by `VSPHERE_FUNCTIONS_CONFIG`, and the environment over it. Relative paths in the file start from
 its folder. `vsphere-functions settings` checks them and prints what holds, secrets masked.
 
+"""
+
+_DELIVERY = """# What becomes of a request
+
+Each delivery to a worker ends in one of these, as the one function in `runtime/delivery.py` decides. Pauses are those
+of the default limits, spread by up to 20 % either way, so that what failed together does not come back together.
+
+"""
+
+_EXPLAINED = """
+- *result* is stored in the record, published, then acknowledged; *dead letter* comes before the result. The
+  [guide for operators](../guides/operators.md#dead-letters) says what to do with dead letters.
+- A try counts when it begins, so a request that kills its worker comes to its last try as well: the next worker ends it
+  with Unknown. *No try* means that it is not counted: `limits.attempts` are for failures only.
+- Once its `expirytime` has passed, nothing is begun: DeadlineExceeded. A passing failure whose next try would begin
+  after it is a failed result at once, and no dead letter. What waits for its turn comes back when it expires.
+- Waiting for a machine ends after `limits.busy_seconds` with Aborted; waiting for a slot only with the `expirytime`.
+- What is left alone is delivered again after `nats.ack_wait_seconds`, unless another worker acknowledges it.
+- Over HTTP, *again* is 503 with `Retry-After`.
 """
 
 

@@ -21,6 +21,7 @@ from vsphere_functions.hosts.nats_outbox import Outbox
 from vsphere_functions.hosts.nats_queue import Queues
 from vsphere_functions.runtime import telemetry
 from vsphere_functions.runtime.attempt import perform
+from vsphere_functions.runtime.delivery import Bury, Case, Retry, Trouble, decide
 from vsphere_functions.runtime.dispatch import Address
 from vsphere_functions.runtime.operations import Foreign
 from vsphere_functions.runtime.perform import Again, DeadLetter, Delivery, Desk, Ending, Finished
@@ -28,7 +29,6 @@ from vsphere_functions.runtime.store import StoreError
 
 _LONGEST_ATTRIBUTES = 16 * 1024  # bytes of id and source: each result carries them more than once
 _MESSAGE_ID = 128  # bytes of the header that an event of a batch gets
-_AFTER_TROUBLE = 1.0  # seconds until a request comes back that could not be recorded or answered
 
 
 class Inbox:
@@ -69,10 +69,10 @@ class Inbox:
         except StoreError as error:
             self.problem = str(error)
             telemetry.log().warning("a request is put off", reason=str(error))
-            await self._later(message, _AFTER_TROUBLE * (0.5 + random.random()))  # noqa: S311 - spreads retries
+            await self._because(message, subject, Trouble.NO_RECORDS, CallError(Code.UNAVAILABLE, str(error)))
         except Exception:  # noqa: BLE001 - one message must not end the worker; it is delivered again
             telemetry.log().exception("a request could not be handled")
-            await self._given_up(message)
+            await self._broken_down(message, subject)
         finally:
             self._alive.discard(message.reply)
             self.queues.went(subject)
@@ -83,7 +83,7 @@ class Inbox:
             _check_length(received)
             _check_sizes(received, self._client.max_payload - ROOM_FOR_DEAD_LETTER_HEADERS)
         except CallError as error:
-            await self._bury(message, subject, error.code, error.message)
+            await self._because(message, subject, Trouble.UNREADABLE, error)
             return
         if isinstance(received, Batch):
             await self._take_apart(message, subject, received)
@@ -92,20 +92,29 @@ class Inbox:
             message, Address(FUNCTIONS[subject.function], subject.vcenter, received.event), received.mode
         )
 
-    async def _given_up(self, message: Msg) -> None:
+    async def _because(
+        self, message: Msg, subject: Subject, trouble: Trouble, error: CallError, attempt: int = 1
+    ) -> None:
+        """Do what is decided about a message that is not tried."""
+        jitter = random.random()  # noqa: S311 - spreads what comes again
+        decision = decide(trouble, Case(self._desk.settings.limits, attempt=attempt, jitter=jitter))
+        if isinstance(decision, Retry):
+            await self._later(message, decision.delay)
+        elif isinstance(decision, Bury):
+            await self._bury(message, subject, error)
+
+    async def _broken_down(self, message: Msg, subject: Subject) -> None:
         """Dead-letter a message that has met too many unexpected errors here, or it would come back for ever."""
         sequence = message.metadata.sequence.stream
         self._broken[sequence] += 1
-        if self._broken[sequence] < self._desk.settings.limits.attempts:
-            return
+        error = CallError(Code.INTERNAL, "an unexpected error, each time")
         try:
-            await self._bury(
-                message, _parsed(message.subject), Code.INTERNAL, "an unexpected error, each time"
-            )
+            await self._because(message, subject, Trouble.UNEXPECTED, error, self._broken[sequence])
         except Exception:  # noqa: BLE001 - then it does come back
             telemetry.log().exception("a request could not be dead-lettered")
         else:
-            del self._broken[sequence]
+            if self._broken[sequence] >= self._desk.settings.limits.attempts:
+                del self._broken[sequence]
 
     async def _perform(self, message: Msg, address: Address, mode: Mode) -> None:
         known = message.metadata
@@ -122,7 +131,8 @@ class Inbox:
             case Finished():
                 await self._finish(message, address, mode, ending)
             case Foreign(reason):
-                await self._bury(message, _subject(address), Code.INVALID_ARGUMENT, reason)
+                error = CallError(Code.INVALID_ARGUMENT, reason)
+                await self._because(message, _subject(address), Trouble.FOREIGN, error)
             case Again(delay, begun=True):
                 telemetry.log().info(
                     "a request will be tried again", request=address.token, delay=round(delay, 1)
@@ -133,6 +143,8 @@ class Inbox:
                 await self._later(message, delay)
             case _:
                 telemetry.log().warning("another worker has taken over", request=address.token)
+                error = CallError(Code.ABORTED, Trouble.TAKEN_OVER.value)
+                await self._because(message, _subject(address), Trouble.TAKEN_OVER, error)
 
     async def _finish(self, message: Msg, address: Address, mode: Mode, ending: Finished) -> None:
         """Dead letter, result, acknowledgement, in this order; what is cut short is done again from the record."""
@@ -143,10 +155,10 @@ class Inbox:
         await self._outbox.result(address, ending, mode)
         await self._settle(message, b"+ACK")
 
-    async def _bury(self, message: Msg, subject: Subject, code: Code, reason: str) -> None:
+    async def _bury(self, message: Msg, subject: Subject, error: CallError) -> None:
         """Dead-letter what nobody must hear of, or nobody could."""
-        telemetry.log().warning("a request is dead-lettered", function=subject.function, reason=reason)
-        letter = DeadLetter(code, reason, message.metadata.num_delivered)
+        telemetry.log().warning("a request is dead-lettered", function=subject.function, reason=error.message)
+        letter = DeadLetter(error.code, error.message, message.metadata.num_delivered)
         await self._dead(message, subject, letter, f"seq.{message.metadata.sequence.stream}")
         await self._settle(message, b"+ACK")
 

@@ -15,7 +15,7 @@ from vsphere_events.model import Result
 from vsphere_events.outcome import Progress
 from vsphere_functions.runtime import telemetry
 from vsphere_functions.runtime.claims import CancelRequested, Superseded
-from vsphere_functions.runtime.delivery import Dead, Decision, Retry, Wait, decide
+from vsphere_functions.runtime.delivery import Case, Dead, Decision, Outcome, Retry, Wait, decide
 from vsphere_functions.runtime.dispatch import Address, Call
 from vsphere_functions.runtime.drive import Interrupted
 from vsphere_functions.runtime.entrance import Entrance
@@ -74,7 +74,7 @@ class Attempt:
         self._delivery = delivery
         self._tell = tell
         self._loop = asyncio.get_running_loop()
-        self._prepared, self._misaddressed = prepare(address, desk.settings)
+        self._prepared, self._trouble = prepare(address, desk.settings)
         self._entrance = Entrance(desk, address, delivery, self._prepared)
         self._held, self._lease = self._entrance.held, self._entrance.lease
         self._keeps_slots = False
@@ -102,7 +102,7 @@ class Attempt:
         if isinstance(admission, GiveUp):
             return await self._end(admission.error, dead=admission.dead)
         if refusal := self._refusal():
-            return await self._end(refusal, dead=self._misaddressed)
+            return await self._close(refusal, self._decide(self._trouble))
         if not await self._entrance.seated(before):
             await self._write(uncounted(self._held.record))
             return self._entrance.wait()
@@ -173,23 +173,28 @@ class Attempt:
 
     async def _busy(self) -> Ending:
         """Wait for the machine; a request that nobody works on may have waited enough."""
-        decision = self._decide(Wait.BUSY)
-        if self._held.record.claim and not self._held.ours:
+        record, now = self._held.record, self._desk.clock()
+        since = record.busy_since or now
+        decision = self._decide(Wait.BUSY, waited=(now - since).total_seconds())
+        if record.claim and not self._held.ours:
             delay = decision.delay if isinstance(decision, Retry) else _SOON
             return Again(delay, "another delivery of it is being worked on")
-        if self._held.ours:
-            await self._write(uncounted(self._held.record))
+        record = uncounted(record) if self._held.ours else record
+        await self._write(record.changed(busy_since=since))
         if refusal := self._refusal():
-            return await self._end(refusal, dead=False)
+            return await self._close(refusal, self._decide(self._trouble))
         if isinstance(decision, Retry):
             return Again(decision.delay, Wait.BUSY.value, begun=False)
-        return await self._end(CallError(Code.ABORTED, Wait.BUSY.value), dead=True)
+        return await self._close(CallError(Code.ABORTED, Wait.BUSY.value), decision)
 
     async def _conclude(self, outcome: Result | CallError | Wait) -> Ending:
         decision = self._decide(_code(outcome))
         if isinstance(decision, Retry):
             return await self._later(outcome, decision)
         assert not isinstance(outcome, Wait)
+        return await self._close(outcome, decision)
+
+    async def _close(self, outcome: Result | CallError, decision: Decision) -> Ending:
         return await self._end(outcome, dead=isinstance(decision, Dead))
 
     async def _later(self, outcome: Result | CallError | Wait, decision: Retry) -> Ending:
@@ -238,16 +243,16 @@ class Attempt:
             event = self._desk.event(self._address, error, record.generation)
             await self._held.write_surely(finished(record, to_json(event)), self._desk.lease * _PATIENCE)
 
-    def _decide(self, outcome: Code | Wait) -> Decision:
-        published = self._delivery.published
-        return decide(
-            outcome,
+    def _decide(self, outcome: Outcome, waited: float = 0) -> Decision:
+        expires = self._address.expires
+        case = Case(
+            self._limits,
             attempt=self._held.record.attempts,
-            changes=True,
-            limits=self._limits,
-            waited=(self._desk.clock() - published).total_seconds() if published else 0,
+            waited=waited,
+            left=(expires - self._desk.clock()).total_seconds() if expires else None,
             jitter=random.random(),  # noqa: S311 - spreads retries, hides nothing
         )
+        return decide(outcome, case)
 
     def _report(self, said: Progress, number: int) -> None:
         address = self._address

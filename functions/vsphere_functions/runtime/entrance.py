@@ -7,15 +7,14 @@ from typing import Any
 
 from vsphere_events.error import CallError
 from vsphere_functions.runtime.claims import Held
+from vsphere_functions.runtime.delivery import Case, Retry, Wait, decide
 from vsphere_functions.runtime.dispatch import Address, Call, refused_digest
-from vsphere_functions.runtime.gate import caps_of, pause
+from vsphere_functions.runtime.gate import caps_of
 from vsphere_functions.runtime.leases import Lease, together
 from vsphere_functions.runtime.operations import Admission, Claim, Record, State
 from vsphere_functions.runtime.perform import Again, Delivery, Desk, Prepared
 from vsphere_functions.runtime.slots import Slots, holder_of
 from vsphere_functions.runtime.store import Bucket
-
-_FULL = "as many creates are in flight as the limits allow"
 
 
 class Entrance:
@@ -59,9 +58,10 @@ class Entrance:
     async def seated(self, before: Record) -> bool:
         """Tell whether there are slots, those included that an earlier try has left; to be asked under the lease.
 
-        `before` is the record before the claim: a try that broke off has left something that goes on, and counts.
+        `before` is the record before the claim: a try that broke off has left something that goes on, and counts. One
+        that only waited lets go of its slots a moment after its lease, or with it, when its worker dies.
         """
-        if before.last_known_state is not None:
+        if before.last_known_state is not None or self._slots.left_to_us:
             await self._slots.resume(self._limits, beyond=bool(before.claim))
         return self._slots.taken
 
@@ -71,14 +71,19 @@ class Entrance:
         assert cap is not None
         published, expires = self._delivery.published, self._address.expires
         waited = (now - published).total_seconds() if published else 0.0
-        jitter = random.random()  # noqa: S311 - spreads those that wait
-        delay = pause(self._limits, waited, self._desk.gate.ahead(cap, sequence), jitter)
-        if expires is not None:
-            delay = min(delay, max((expires - now).total_seconds(), 0.0))
+        case = Case(
+            self._limits,
+            waited=waited,
+            left=(expires - now).total_seconds() if expires else None,
+            ahead=self._desk.gate.ahead(cap, sequence),
+            jitter=random.random(),  # noqa: S311 - spreads those that wait
+        )
+        decision = decide(Wait.FULL, case)
+        assert isinstance(decision, Retry)
         if sequence is not None:
-            self._desk.gate.wait(cap, sequence, delay)
+            self._desk.gate.wait(cap, sequence, decision.delay)
         self._waits = True
-        return Again(delay, _FULL, begun=False)
+        return Again(decision.delay, Wait.FULL.value, begun=False)
 
     async def let_go(self, *, keeps_slots: bool) -> None:
         """Give everything back; slots that are kept run out unless the next try takes them over before."""

@@ -10,10 +10,9 @@ from vsphere_functions.runtime.dispatch import Call
 from vsphere_functions.runtime.settings import Limits
 from vsphere_functions.runtime.store import key_of
 
-_FIRST_LOOK = 1 / 8  # of limits.retry_seconds, and so long is a cap that was full taken to be full still
-_PATIENCE = 1 / 16  # of the time waited so far, up to limits.retry_seconds
-_EACH_AHEAD = 1 / 100  # of limits.retry_seconds, for each request that is older
-_LONGEST = 4  # limits.retry_seconds for those behind
+_FULL_STILL = (
+    1 / 8
+)  # of limits.retry_seconds: so long is a cap that was full taken to be full, as waits begin
 _REMEMBERED = 5.0  # seconds that a look lasts, so that what resumed creates hold beyond a cap is seen
 _GRACE = 1.0  # seconds: a request that has not come back by then has gone to another worker
 
@@ -39,13 +38,6 @@ def caps_of(call: Call, limits: Limits) -> tuple[Cap, ...]:
         Cap(key_of(*where, *storage), limits.creates_per_datastore),
         Cap(key_of(call.host, "vcenter"), limits.creates_per_vcenter),
     )
-
-
-def pause(limits: Limits, waited: float, ahead: int, jitter: float) -> float:
-    """Say when to look again: soon for the oldest, a little later the longer it has lasted and the more are ahead."""
-    unit = limits.retry_seconds
-    front = min(max(waited * _PATIENCE, unit * _FIRST_LOOK), unit)
-    return (front + min(ahead * unit * _EACH_AHEAD, unit * _LONGEST)) * (0.8 + 0.4 * jitter)
 
 
 class _Line:
@@ -116,7 +108,7 @@ class Gate:
         """Take a cap to be full for a moment."""
         self._free.pop(cap.key, None)
         line = self._lines.setdefault(cap.key, _Line())
-        line.full_until = self._clock() + limits.retry_seconds * _FIRST_LOOK
+        line.full_until = self._clock() + limits.retry_seconds * _FULL_STILL
 
     def wait(self, cap: Cap, sequence: int, seconds: float) -> None:
         """Put a request into line, from where it comes back after so many seconds."""

@@ -1,6 +1,7 @@
 """The record of an operation and how it may change; pure, whatever store it lies in."""
 
 from dataclasses import dataclass
+from datetime import datetime
 from enum import StrEnum
 from typing import Self, TypeAlias
 
@@ -25,8 +26,8 @@ class Record(BaseModel):
 
     `sequence` is the request's place in its stream when it was first seen (a redrive keeps it; none over HTTP);
     `expects` the sequence of the result that the next one replaces; `claim` names the try that holds it;
-    `steps` counts progress over all tries; `code` and `reason` say why it is dead. `result` is the result event
-    in JSON format.
+    `steps` counts progress over all tries; `busy_since` is when its machine was first found busy; `code` and
+    `reason` say why it is dead. `result` is the result event in JSON format.
     """
 
     model_config = ConfigDict(frozen=True, extra="ignore")
@@ -41,6 +42,7 @@ class Record(BaseModel):
     attempts: int = 0
     claim: str = ""
     steps: int = 0
+    busy_since: datetime | None = None
     last_known_state: str | None = None
     code: Code | None = None
     reason: str | None = None
@@ -135,7 +137,9 @@ def admit(record: Record | None, claim: Claim, attempts: int) -> Admission:
 
 
 def _again(record: Record, claim: Claim, attempts: int) -> Admission:
-    record = record.changed(digest=claim.digest, sequence=record.sequence or claim.sequence, claim=claim.name)
+    record = record.changed(
+        digest=claim.digest, sequence=record.sequence or claim.sequence, claim=claim.name, busy_since=None
+    )
     if record.state is State.CANCEL_REQUESTED:
         return GiveUp(record, _error(record, Code.CANCELED, "canceled at the caller's wish"), dead=False)
     if record.attempts >= attempts:

@@ -20,6 +20,7 @@ from vsphere_events.volume import anonymous_id
 from vsphere_functions.context import Context
 from vsphere_functions.runtime import telemetry
 from vsphere_functions.runtime.catalogue import Catalogue, implementation
+from vsphere_functions.runtime.delivery import Case, Dead, Trouble, decide
 from vsphere_functions.runtime.dispatch import Address, Call, check_address, dispatch
 from vsphere_functions.runtime.drive import drive
 from vsphere_functions.runtime.gate import Gate
@@ -188,31 +189,33 @@ class Desk:
         )
 
 
-def prepare(address: Address, settings: Settings) -> tuple[Prepared, bool]:
-    """Validate a request: the call, or why it is refused, and whether that is worth a dead letter."""
+def prepare(address: Address, settings: Settings) -> tuple[Prepared, Trouble]:
+    """Validate a request: the call, or why it is refused; and what kind of trouble a refusal is."""
     try:
         check_address(address)
     except CallError as error:
-        return error, True
+        return error, Trouble.MISADDRESSED
     try:
-        return dispatch(address, settings), False
+        return dispatch(address, settings), Trouble.REFUSED
     except CallError as error:
-        return error, False
+        return error, Trouble.REFUSED
 
 
 async def answer(desk: Desk, address: Address) -> Finished:
     """Answer a request that changes nothing: afresh each time, whatever the code."""
-    prepared, dead = prepare(address, desk.settings)
+    limits = desk.settings.limits
+    prepared, trouble = prepare(address, desk.settings)
+    if refusal := refusal_of(address, prepared, desk.clock()):
+        dead = isinstance(decide(trouble, Case(limits, changes=False)), Dead)
+        letter = DeadLetter(refusal.code, refusal.message, 1) if dead else None
+        return Finished(desk.event(address, refusal), dead=letter)
+    assert isinstance(prepared, Call)
     outcome: Result | CallError
     try:
-        if refusal := refusal_of(address, prepared, desk.clock()):
-            raise refusal
-        assert isinstance(prepared, Call)
-        outcome = await desk.run(prepared, prepared.request, _within(desk.settings.limits.budget_seconds))
+        outcome = await desk.run(prepared, prepared.request, _within(limits.budget_seconds))
     except CallError as error:
         outcome = error
-    letter = DeadLetter(outcome.code, outcome.message, 1) if dead and isinstance(outcome, CallError) else None
-    return Finished(desk.event(address, outcome), dead=letter)
+    return Finished(desk.event(address, outcome))
 
 
 def refusal_of(address: Address, prepared: Prepared, now: datetime) -> CallError | None:
