@@ -136,7 +136,7 @@ def test_a_request_that_is_not_awaited_to_its_end_may_still_be_running(env: dict
                 assert process.stderr
                 assert "request r;" in process.stderr.readline()
                 interrupt(process)
-            out, told = process.communicate(timeout=20)
+            out, told = process.communicate(timeout=60)
     assert process.returncode == (1 if how == "timeout" else 130)
     assert "it may still be running, and the same command with --id r asks for its result" in told
     assert out == ""

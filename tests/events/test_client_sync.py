@@ -120,7 +120,7 @@ def test_whoever_waits_while_another_closes_is_told_so(nats_server: NatsServer) 
     with answered(nats_server, answer), ThreadPoolExecutor(1) as threads:
         with SyncClient(nats_server.url) as client:
             waiting = threads.submit(client.delete_machine, DATA)
-            assert stored.wait(10)
+            assert stored.wait(60)
         with pytest.raises(CallError) as raised:
             waiting.result(10)
         assert raised.value.code is Code.CANCELED
@@ -207,7 +207,7 @@ def test_an_interrupted_script_ends_at_once_and_says_nothing_else(nats_server: N
             assert process.stdout is not None
             assert process.stdout.readline() == "stored\n"
             process.send_signal(signal.SIGINT)
-            _, said = process.communicate(timeout=10)
+            _, said = process.communicate(timeout=60)
     assert process.returncode == -signal.SIGINT
     assert said.rstrip().endswith("KeyboardInterrupt")
     assert said.count("Traceback") == 1

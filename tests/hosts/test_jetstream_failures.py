@@ -60,7 +60,7 @@ def test_a_restart_of_the_server_leaves_one_effect_and_one_result(nats_server: N
 
         def wait(_ctx: object) -> None:
             reached.set()
-            go.wait(20)
+            go.wait(100)
 
         if when != "idle":
             world.between = wait

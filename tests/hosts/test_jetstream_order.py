@@ -59,7 +59,7 @@ class Held(World):
     def delete_machine(self, request: DeleteMachineRequest, ctx: Context) -> Steps[DeleteMachineResult]:
         if request.machine_name == "m-2":
             self.reached.set()
-            self.go.wait(10)
+            self.go.wait(100)
         return (yield from super().delete_machine(request, ctx))
 
 

@@ -19,7 +19,7 @@ STRUCTURED = b"Content-Type: application/cloudevents+json\r\n"
 def publish(server: NatsServer, head: bytes, body: bytes, subject: str = CREATE) -> None:
     """Publish a message whose headers are these bytes, which no client would write."""
     sizes = f"{len(head)} {len(head) + len(body)}".encode()
-    with socket.create_connection(("127.0.0.1", server.port), timeout=5) as connection:
+    with socket.create_connection(("127.0.0.1", server.port), timeout=30) as connection:
         message = b"HPUB " + subject.encode() + b" " + sizes + b"\r\n" + head + body + b"\r\nPING\r\n"
         connection.sendall(b'CONNECT {"verbose": false, "headers": true}\r\n' + message)
         said = b""

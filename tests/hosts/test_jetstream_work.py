@@ -329,7 +329,7 @@ def test_others_go_on_while_a_machine_is_busy(nats_server: NatsServer) -> None:
     async def run() -> None:
         world, configured = World(), on(nats_server, attempts=1)
         go = threading.Event()
-        world.between = lambda _: "m-1" in world.effects[-1] and go.wait(10)
+        world.between = lambda _: "m-1" in world.effects[-1] and go.wait(100)
         async with producer(nats_server, configured) as one, working(configured, world, 2):
             busy, waits, other = request(), request("delete_machine"), request(name="m-2")
             await one.publish(busy)

@@ -51,8 +51,8 @@ def test_a_parent_that_is_killed_leaves_no_server(
         assert len(pids) == 2
         assert all(alive(pid) for pid in pids)
         parent.send_signal(how)
-        parent.wait(20)
-    deadline = time.monotonic() + 10
+        parent.wait(60)
+    deadline = time.monotonic() + 60
     while any(alive(pid) for pid in pids):
         assert time.monotonic() < deadline, f"still there: {[pid for pid in pids if alive(pid)]}"
     assert not list(tmp_path.glob("vcsim-*"))
@@ -72,7 +72,7 @@ def test_without_setpriv_the_shim_does_the_same(monkeypatch: pytest.MonkeyPatch)
         while Path(f"/proc/{pid}/comm").read_text() != "sleep\n":
             assert parent.poll() is None
         parent.kill()
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     while alive(pid):
         assert time.monotonic() < deadline
 

@@ -87,7 +87,7 @@ def test_the_certificate_verifies_strictly_and_only_with_its_file(host: str) -> 
             assert soap.find("/DC0") is not None
         stranger = ssl.create_default_context()
         with (
-            socket.create_connection((host, vcenter.port), timeout=5) as connection,
+            socket.create_connection((host, vcenter.port), timeout=30) as connection,
             pytest.raises(ssl.SSLCertVerificationError),
         ):
             stranger.wrap_socket(connection, server_hostname=host)

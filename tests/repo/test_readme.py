@@ -60,7 +60,7 @@ def shell(checkout: Path, script: str) -> str:
         capture_output=True,
         text=True,
         check=False,
-        timeout=50,
+        timeout=100,
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout

@@ -129,7 +129,7 @@ def test_a_second_delivery_of_what_runs_elsewhere_only_waits() -> None:
 
     def hold(_ctx: object) -> None:
         reached.set()
-        go.wait(10)
+        go.wait(100)
 
     async def play(one: Desk) -> tuple[Ending, Ending]:
         running = asyncio.create_task(perform(one, address(event), Delivery(), ignore))

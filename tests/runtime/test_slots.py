@@ -186,10 +186,10 @@ class Held(World):
 
     def _hold(self, _ctx: object) -> None:
         self.reached.release()
-        self.go.wait(10)
+        self.go.wait(100)
 
     async def arrived(self) -> None:
-        assert await asyncio.to_thread(self.reached.acquire, timeout=10)
+        assert await asyncio.to_thread(self.reached.acquire, timeout=60)
 
 
 def test_what_waits_for_a_slot_uses_no_try_and_ends_only_by_its_expirytime() -> None:

@@ -28,7 +28,7 @@ def command(*arguments: str) -> list[str]:
 
 
 def run(
-    *arguments: str, env: Mapping[str, str] | None = None, stdin: str = "", timeout: float = 30
+    *arguments: str, env: Mapping[str, str] | None = None, stdin: str = "", timeout: float = 100
 ) -> subprocess.CompletedProcess[str]:
     """Run `vsphere-functions` to its end, without a terminal."""
     return subprocess.run(
@@ -53,14 +53,14 @@ def up(folder: Path, *options: str) -> Iterator[tuple[subprocess.Popen[str], dic
         ) as process,
     ):
         try:
-            deadline = time.monotonic() + 40
+            deadline = time.monotonic() + 100
             while not file.exists():
                 assert process.poll() is None, log.read_text()
                 assert time.monotonic() < deadline, log.read_text()
             yield process, environment(file)
         finally:
             process.send_signal(signal.SIGTERM)
-            process.wait(40)
+            process.wait(100)
 
 
 def environment(file: Path) -> dict[str, str]:

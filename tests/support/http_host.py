@@ -35,7 +35,7 @@ class HttpHost:
     def __init__(self, process: subprocess.Popen[str], port: int, log: Path) -> None:
         self._process = process
         self._log = log
-        self.client = httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=30)
+        self.client = httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=100)
         self.url = str(self.client.base_url)
 
     @property

@@ -50,7 +50,7 @@ class Producer:
 
     def __init__(self, client: Client) -> None:
         self.client = client
-        self.js = client.jetstream(timeout=5)
+        self.js = client.jetstream(timeout=20)
         self.heard: list[Msg] = []
 
     async def listen(self) -> None:
@@ -78,7 +78,7 @@ class Producer:
         assert isinstance(received, Received)
         return received.event
 
-    async def result(self, event: CloudEvent, seconds: float = 15) -> CloudEvent:
+    async def result(self, event: CloudEvent, seconds: float = 50) -> CloudEvent:
         found = await until(lambda: self.stored(event), seconds)
         assert isinstance(found, CloudEvent)
         return found

@@ -171,7 +171,7 @@ class Link:
         self, address: tuple[str, int], client_tls: ssl.SSLContext | None, server_tls: ssl.SSLContext | None
     ) -> None:
         """Connect to the server, and shake hands on both sides where there is TLS."""
-        self._server = socket.create_connection(address, timeout=5)
+        self._server = socket.create_connection(address, timeout=30)
         self._server.settimeout(None)
         if client_tls and server_tls:
             self._client = client_tls.wrap_socket(self._client, server_side=True)

@@ -17,7 +17,7 @@ from vsphere_functions.local import demo
 
 def test_the_demo_does_the_main_job_and_leaves_nothing(vcsim_binary: Path) -> None:
     assert vcsim_binary.is_file()
-    done = run("demo", timeout=50)
+    done = run("demo", timeout=100)
     assert done.returncode == 0, done.stdout + done.stderr
     said = done.stdout
     for name in demo.NAMES:
@@ -48,7 +48,7 @@ def test_on_a_terminal_the_demo_shows_a_bar_for_each_machine(vcsim_binary: Path)
     ) as process:
         os.close(secondary)
         said = read_all(primary)
-        assert process.wait(30) == 0, said
+        assert process.wait(100) == 0, said
     percentages = set(map(int, re.findall(r"(\d+)%", said)))
     assert percentages > {0, 100}
     assert "━" in said
@@ -63,7 +63,7 @@ def test_an_interrupted_demo_stops_everything(vcsim_binary: Path) -> None:
         below = children_of(process.pid)
         process.terminate()
         process.stdout.read()
-        assert process.wait(40) == 130
+        assert process.wait(100) == 130
     assert len(below) >= 3
     assert not any(map(alive, below))
 

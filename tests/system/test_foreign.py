@@ -59,7 +59,7 @@ def shell(env: dict[str, str], script: str, data: object = None) -> str:
         capture_output=True,
         text=True,
         check=False,
-        timeout=30,
+        timeout=100,
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout + done.stderr
@@ -67,7 +67,7 @@ def shell(env: dict[str, str], script: str, data: object = None) -> str:
 
 def stored(env: dict[str, str], stream: str, subject: str) -> tuple[dict[str, str], bytes]:
     """The last message that a stream has on a subject, as `nats` reads it; waits for it."""
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while True:
         found = subprocess.run(
             ["nats", "stream", "get", stream, "--last-for", subject, "--json"],
@@ -132,11 +132,11 @@ def test_whoever_subscribes_first_hears_the_result(env: dict[str, str], stack: S
     subject = "vsphere.result.default.list_machines.live"
     listening = ["nats", "sub", "--count", "1", "--raw", subject]
     with subprocess.Popen(listening, env=env, stdout=subprocess.PIPE, text=True) as process:
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 60
         while subject not in subscriptions(stack):
             assert time.monotonic() < deadline
         shell(env, BINARY.format(function="list_machines", id="live"), example("list_machines"))
-        heard, _ = process.communicate(timeout=20)
+        heard, _ = process.communicate(timeout=60)
     assert "machineList" in json.loads(heard)
 
 
