@@ -5,9 +5,9 @@ BIN := $(VENV)/bin
 COMPILE := $(BIN)/uv pip compile --quiet --generate-hashes --universal --python-version 3.11 \
   --no-emit-index-url --no-emit-find-links --custom-compile-command "make lock"
 
-.PHONY: help setup demo test chaos soak bench check docs tools lock
+.PHONY: help setup demo test chaos soak bench check docs infra image-check tools lock
 help:  ## list the commands
-	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: $(VENV)/.ready  ## install everything into .venv
 
@@ -15,7 +15,8 @@ demo: $(VENV)/.ready  ## start NATS, a simulated vCenter and a worker, and run t
 	$(BIN)/vsphere-functions demo
 
 test: $(VENV)/.ready  ## run the tests with coverage
-	$(BIN)/python -m vsphere_functions.local.tools vcsim govc natscli toxiproxy
+	$(BIN)/python -m vsphere_functions.local.tools vcsim govc natscli toxiproxy kubeconform kustomize
+	$(BIN)/python tests/support/schemas.py
 	$(BIN)/pytest -n 3 --dist worksteal --cov --cov-report=term:skip-covered --cov-fail-under=95
 
 chaos: $(VENV)/.ready  ## kill, cut and stall everything under load, and compare; SEED=… REQUESTS=…
@@ -35,9 +36,16 @@ check: $(VENV)/.ready  ## format, lint, types, layers, generated files
 	$(BIN)/mypy events functions tests
 	$(BIN)/lint-imports
 	$(BIN)/python -m vsphere_functions.cli.docs --check
+	$(BIN)/python -m vsphere_functions.cli.infra --check
 
 docs: $(VENV)/.ready  ## write the generated documents anew
 	$(BIN)/python -m vsphere_functions.cli.docs
+
+infra: $(VENV)/.ready  ## write the generated manifests anew
+	$(BIN)/python -m vsphere_functions.cli.infra
+
+image-check: $(VENV)/.ready  ## install what the image installs, by its own commands, and start it
+	IMAGE=built $(BIN)/pytest --timeout 900 tests/infra/test_image.py
 
 tools: $(VENV)/.ready  ## build the nats CLI and govc into .venv/bin
 	$(BIN)/python -m vsphere_functions.local.tools --into $(BIN) natscli govc
@@ -46,6 +54,8 @@ lock: $(VENV)/.ready  ## resolve the requirements anew (needs the package index)
 	$(COMPILE) --upgrade pyproject.toml --extra local --group dev -o requirements/dev.txt
 	$(COMPILE) --upgrade pyproject.toml -o requirements/runtime.txt
 	$(COMPILE) --upgrade --group pyproject.toml:go -o requirements/go.txt
+	$(COMPILE) --upgrade --group pyproject.toml:build -o requirements/build.txt
+	$(COMPILE) --upgrade --no-deps --group pyproject.toml:schemas -o requirements/schemas.txt
 	$(COMPILE) --upgrade requirements/uv.in -o requirements/uv.txt
 
 $(VENV)/.ready: requirements/dev.txt requirements/uv.txt pyproject.toml

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import HealthCheck, settings
 
+from support import schemas
+from support.manifests import Checker
 from vsphere_functions.local.nats_server import NatsServer
 from vsphere_functions.local.nats_server import nats_server_binary as find_nats_server
 from vsphere_functions.local.tools import ensure
@@ -37,6 +39,9 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     needed = {name for item in session.items for name in getattr(item, "fixturenames", ())}
     if "vcsim_binary" in needed and not session.config.getoption("collectonly"):
         ensure("vcsim", "govc")
+    if "checker" in needed and not session.config.getoption("collectonly"):
+        ensure("kubeconform", "kustomize")
+        schemas.ensure()
 
 
 @pytest.fixture(scope="session")
@@ -49,6 +54,13 @@ def nats_server_binary() -> Path:
 def vcsim_binary() -> Path:
     """Our simulator, built when its sources changed."""
     return ensure("vcsim")[0]
+
+
+@pytest.fixture(scope="session")
+def checker() -> Checker:
+    """What checks manifests: kubeconform with all schemas, and kustomize."""
+    kubeconform, kustomize = ensure("kubeconform", "kustomize")
+    return Checker(kubeconform, kustomize, schemas.ensure())
 
 
 @pytest.fixture

@@ -1,0 +1,103 @@
+"""systemd: setup, a worker and the router on a host with neither containers nor a cluster."""
+
+from collections.abc import Iterator, Sequence
+
+from vsphere_functions.cli.infra import facts
+from vsphere_functions.cli.infra.text import Sections, toml, unit
+
+CREDENTIALS = "/etc/vsphere-functions/credentials"
+_SETUP = f"{facts.NAME}-setup.service"
+
+_ABOUT = """
+Credentials are read by systemd as root and seen by this service alone; after a change of theirs restart it.
+"""
+
+
+def files(labels: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Give a unit for each command, and the settings that they read."""
+    yield f"systemd/{_SETUP}", _unit("Make the streams and consumers of vsphere-functions", "setup", labels)
+    yield f"systemd/{facts.NAME}-worker.service", _unit("Worker of vsphere-functions", "worker", labels)
+    yield f"systemd/{facts.NAME}-router.service", _unit("vsphere-functions over HTTP", "serve", labels)
+    yield "systemd/settings.toml", _settings(labels)
+
+
+def _settings(labels: Sequence[str]) -> str:
+    about = f"""
+Settings of all units, as {facts.CONFIG_FILE}.
+The units say where the passwords are: they lie in {CREDENTIALS}/<vCenter>.password.
+"""
+    logins = {f"vcenters.{label}": {"url": facts.url_of(label), "user": facts.USER} for label in labels}
+    return toml(about, {"nats": {"url": "nats://127.0.0.1:4222"}, **logins})
+
+
+def _unit(description: str, command: str, labels: Sequence[str]) -> str:
+    once = command == "setup"
+    ordered = [] if once else [("Wants", _SETUP), ("After", _SETUP)]
+    lasting = (
+        [("Type", "oneshot"), ("RemainAfterExit", "yes")]
+        if once
+        else [("Type", "exec"), ("Restart", "on-failure"), ("RestartSec", "5s")]
+    )
+    sections: Sections = [
+        (
+            "Unit",
+            [
+                ("Description", description),
+                ("Wants", "network-online.target"),
+                ("After", "network-online.target"),
+                *ordered,
+            ],
+        ),
+        (
+            "Service",
+            [
+                *lasting,
+                ("ExecStart", f"{facts.HOME}/bin/{facts.NAME} {command}"),
+                ("TimeoutStopSec", f"{facts.LEAVE_SECONDS}s"),
+                *_given(labels),
+                *_HARDENED,
+            ],
+        ),
+        ("Install", [("WantedBy", "multi-user.target")]),
+    ]
+    return unit(_ABOUT, sections)
+
+
+def _given(labels: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Hand over settings and credentials; `%d` is the folder that holds them."""
+    yield "Environment", f"{facts.CONFIG_VARIABLE}={facts.CONFIG_FILE}"
+    for label in labels:
+        yield "LoadCredential", f"{label}.password:{CREDENTIALS}/{label}.password"
+        variable = facts.environment("vcenters.<name>.password_file", label)
+        yield "Environment", f"{variable}=%d/{label}.password"
+
+
+_HARDENED = (
+    ("DynamicUser", "yes"),
+    ("UMask", "0077"),
+    ("CapabilityBoundingSet", ""),
+    ("NoNewPrivileges", "yes"),
+    ("ProtectSystem", "strict"),
+    ("ProtectHome", "yes"),
+    ("ProtectProc", "invisible"),
+    ("ProcSubset", "pid"),
+    ("ProtectClock", "yes"),
+    ("ProtectHostname", "yes"),
+    ("ProtectKernelLogs", "yes"),
+    ("ProtectKernelModules", "yes"),
+    ("ProtectKernelTunables", "yes"),
+    ("ProtectControlGroups", "yes"),
+    ("PrivateDevices", "yes"),
+    ("PrivateTmp", "yes"),
+    ("PrivateUsers", "yes"),
+    ("LockPersonality", "yes"),
+    ("MemoryDenyWriteExecute", "yes"),
+    ("RemoveIPC", "yes"),
+    ("RestrictAddressFamilies", "AF_INET AF_INET6"),
+    ("RestrictNamespaces", "yes"),
+    ("RestrictRealtime", "yes"),
+    ("RestrictSUIDSGID", "yes"),
+    ("SystemCallArchitectures", "native"),
+    ("SystemCallFilter", "@system-service"),
+    ("SystemCallFilter", "~@privileged @resources"),
+)
