@@ -2,6 +2,7 @@
 
 import os
 import re
+import shutil
 import subprocess
 from configparser import ConfigParser
 from pathlib import Path
@@ -16,6 +17,8 @@ UUID = "6000c2937ba03a039f2256c52993b727"
 DEVICE = f"/dev/disk/by-id/wwn-0x{UUID}"
 DATA = MachineVolume.parse({"id": "data-1", "mountPath": "/srv/my-db"})
 LOGS = MachineVolume.parse({"vmdkPath": "[ds] $(x).vmdk", "mountPath": "/logs", "readOnly": True})
+_PATH = "/usr/sbin:/sbin:/usr/bin:/bin"
+_BLKID = shutil.which("blkid", path=_PATH) or "blkid"
 BARE = MachineVolume.parse({"id": "raw"})
 
 
@@ -128,8 +131,9 @@ class Guest:
     def run(self, command: list[str]) -> list[str]:
         """Run something, and return what systemctl was told meanwhile."""
         self.log.write_text("")
-        path = f"{self.tools}:/usr/sbin:/sbin:/usr/bin:/bin"
-        subprocess.run(command, env={"PATH": path}, check=True, capture_output=True, timeout=60)
+        subprocess.run(
+            command, env={"PATH": f"{self.tools}:{_PATH}"}, check=True, capture_output=True, timeout=60
+        )
         return self.log.read_text().splitlines()
 
     def boot(self, hook: str) -> list[str]:
@@ -173,7 +177,7 @@ def test_v32_what_the_boothook_installs_formats_an_empty_disk_and_later_leaves_i
         (guest.root / DEVICE.strip("/")).symlink_to(disk)
         guest.boot(boothook(mounted([DATA], [SPACED])))
     first.start(f"format-volume-{UUID}.service")
-    shown = subprocess.run(["/usr/sbin/blkid", "-p", disk], capture_output=True, text=True, check=True).stdout
+    shown = subprocess.run([_BLKID, "-p", disk], capture_output=True, text=True, check=True).stdout
     assert 'LABEL="v-51bbfa74f8"' in shown
     assert 'TYPE="ext4"' in shown
     with disk.open("r+b") as written:
