@@ -10,7 +10,7 @@ from nats.errors import Error as NatsError
 from vsphere_events.cloud_event import CloudEvent
 from vsphere_events.envelope import Mode, to_json, to_nats
 from vsphere_events.subjects import dead_subject, progress_subject, result_subject
-from vsphere_functions.hosts.nats_calls import WRONG_LAST_SEQUENCE, Calls, RefusedError, size_of
+from vsphere_functions.hosts.nats_calls import WRONG_LAST_SEQUENCE, Calls, RefusedError, fits, size_of
 from vsphere_functions.runtime.dispatch import Address
 from vsphere_functions.runtime.perform import DeadLetter, Finished
 
@@ -70,7 +70,8 @@ class Outbox:
         """Publish a request that is given up: its headers and bytes untouched, and why beside them.
 
         `where` is its vCenter and function. Headers that order JetStream about are left out: they were meant for
-        the requests' stream. So are those that cannot be sent.
+        the requests' stream. So are those that cannot be sent. What came over HTTP can be too big with headers: then
+        the letter only says so.
         """
         headers, body = original
         said = {
@@ -88,4 +89,7 @@ class Outbox:
             for name, value in headers.items()
             if _SENDABLE.fullmatch(name) and not name.lower().startswith("nats-")
         }
+        if not fits({**kept, **said}, body, self._client.max_payload):
+            said["vsphere-reason"] += f" (the request, {len(body)} bytes, is too big to be kept)"
+            kept, body = {}, b""
         await self._calls.publish(dead_subject(*where), body, {**kept, **said})

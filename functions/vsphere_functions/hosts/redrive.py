@@ -1,5 +1,6 @@
 """Send a dead letter's request again: its record is opened for the next generation, then the request published."""
 
+import json
 from datetime import UTC, datetime
 
 from vsphere_events.code import Code
@@ -8,14 +9,15 @@ from vsphere_events.error import CallError
 from vsphere_events.subjects import request_subject, result_subject
 from vsphere_functions.hosts.dead_letters import DeadLetters, Letter
 from vsphere_functions.hosts.kv import KvStore
-from vsphere_functions.hosts.nats_calls import answer_of, status_of
+from vsphere_functions.hosts.nats_calls import RefusedError, answer_of
 from vsphere_functions.hosts.nats_names import RESULTS
 from vsphere_functions.hosts.nats_outbox import Outbox
 from vsphere_functions.runtime.dispatch import Address, address_of
 from vsphere_functions.runtime.operations import Record, State, redriven
 from vsphere_functions.runtime.perform import Finished
-from vsphere_functions.runtime.store import Bucket, StoreError
+from vsphere_functions.runtime.store import Bucket
 
+_NO_MESSAGE = 10037
 _ROUNDS = 5  # of reading and being overtaken
 
 
@@ -107,16 +109,16 @@ class _Redrive:
         await self._outbox.result(self._address, finished, self._letter.received.mode)
 
     async def _result(self) -> int:
-        """Find the sequence of the last result, 0 for none."""
+        """Find the sequence of the last result, 0 for none; its leader is asked, since copies can lag behind."""
         subject = result_subject(self._address.label, self._address.function.name, self._address.token)
-        message = await self._calls.ask(f"$JS.API.DIRECT.GET.{RESULTS}.{subject}")
-        status = status_of(message)
-        if status == "404":
-            return 0
-        if status is not None:
-            answer_of(message)
-            raise StoreError(f"the results answer {status}")
-        return int((message.headers or {})["Nats-Sequence"])
+        wanted = json.dumps({"last_by_subj": subject}).encode()
+        try:
+            answer = answer_of(await self._calls.ask(f"$JS.API.STREAM.MSG.GET.{RESULTS}", wanted))
+        except RefusedError as error:
+            if error.code == _NO_MESSAGE:
+                return 0
+            raise
+        return int(answer["message"]["seq"])
 
 
 def _refused(reason: str) -> CallError:

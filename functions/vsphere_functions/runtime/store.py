@@ -51,12 +51,17 @@ class Store(Protocol):
 class MemoryStore:
     """The records of a lone process: they end with it, and nobody else sees them.
 
-    Leases do not run out here: whoever holds one is in the same process and lets go of it.
+    Leases do not run out here: whoever holds one is in the same process and lets go of it. Of the other buckets, what
+    was written longest ago is forgotten when they hold more than `most` keys or `most_bytes` of values.
     """
 
-    def __init__(self) -> None:
-        self._entries: dict[tuple[Bucket, str], Entry] = {}
+    def __init__(self, most: int = 10_000, most_bytes: int = 64 * 1024 * 1024) -> None:
+        self._entries: dict[tuple[Bucket, str], Entry] = {}  # oldest write first
         self._revision = 0
+        self._most = most
+        self._most_bytes = most_bytes
+        self._kept = 0
+        self._bytes = 0
 
     async def create(self, bucket: Bucket, key: str, value: bytes) -> int | None:
         """Write a key that is not there."""
@@ -74,7 +79,7 @@ class MemoryStore:
         """Remove a key that is at `revision`."""
         if not self._is_at(bucket, key, revision):
             return None
-        del self._entries[bucket, key]
+        self._drop(bucket, key)
         return 0
 
     async def under(self, bucket: Bucket, *prefixes: str) -> dict[str, Entry]:
@@ -90,6 +95,22 @@ class MemoryStore:
         return (entry.revision if entry else 0) == revision
 
     def _write(self, bucket: Bucket, key: str, value: bytes) -> int:
+        self._drop(bucket, key)
         self._revision += 1
         self._entries[bucket, key] = Entry(value, self._revision)
+        if bucket is not Bucket.LEASES:
+            self._kept += 1
+            self._bytes += len(value)
+            self._forget()
         return self._revision
+
+    def _drop(self, bucket: Bucket, key: str) -> None:
+        entry = self._entries.pop((bucket, key), None)
+        if entry is not None and bucket is not Bucket.LEASES:
+            self._kept -= 1
+            self._bytes -= len(entry.value)
+
+    def _forget(self) -> None:
+        """Drop the oldest but the newest, as long as there is too much."""
+        while self._kept > max(self._most, 1) or (self._bytes > self._most_bytes and self._kept > 1):
+            self._drop(*next(one for one in self._entries if one[0] is not Bucket.LEASES))

@@ -1,0 +1,111 @@
+"""No change of the vCenter without a look at the fence: each function, from its first call to its last."""
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from support import machines, volumes
+from vsphere_functions.context import Context
+from vsphere_functions.local.vcenter import SimulatedVCenter
+
+READS = {
+    *("Login", "RetrieveServiceContent", "CurrentTime", "CreateContainerView", "DestroyView"),
+    *(
+        "RetrievePropertiesEx",
+        "ContinueRetrievePropertiesEx",
+        "CancelRetrievePropertiesEx",
+        "RetrieveProperties",
+    ),
+    *("FindAllByUuid", "FindByInventoryPath", "FindByUuid", "FindChild", "QueryVirtualDiskUuid"),
+    *("SearchDatastore_Task", "SearchDatastoreSubFolders_Task", "QueryConfigOption", "QueryConfigOptionEx"),
+    *(
+        "RecommendDatastores",
+        "QueryVirtualDiskInfo_Task",
+        "QueryNames",
+        "AcquireGenericServiceTicket",
+        "HasUserPrivilegeOnEntities",
+    ),
+}
+"""What changes nothing; any other method counts as a change."""
+
+
+class Watched:
+    """A fence that counts the changes between one look at it and the next."""
+
+    def __init__(self, vcenter: SimulatedVCenter) -> None:
+        self._vcenter = vcenter
+        self.looks = 0
+        self.most = 0
+        self._seen = self._changes()
+
+    def check(self) -> None:
+        self._count(allowed=self.looks > 0)
+        self.looks += 1
+
+    def confirm(self) -> None:
+        """Look without leave to change anything more."""
+
+    def end(self) -> None:
+        self._count(allowed=self.looks > 0)
+
+    def _count(self, *, allowed: bool) -> None:
+        now = self._changes()
+        made = now - self._seen
+        assert made.total() <= allowed, f"changes without a look at the fence: {dict(made)}"
+        self.most += made.total()
+        self._seen = now
+
+    def _changes(self) -> Counter[str]:
+        return Counter({name: n for name, n in self._vcenter.control.calls().items() if name not in READS})
+
+
+@contextmanager
+def watched(vcenter: SimulatedVCenter) -> Iterator[tuple[Context, Watched]]:
+    fence = Watched(vcenter)
+    with volumes.with_stores(vcenter, fence=fence) as ctx:
+        yield ctx, fence
+        fence.end()
+
+
+def machine(ctx: Context) -> None:
+    machines.create(ctx)
+
+
+def volume(ctx: Context) -> None:
+    volumes.create(ctx)
+
+
+def both(ctx: Context) -> None:
+    machine(ctx)
+    volume(ctx)
+
+
+def attached(ctx: Context) -> None:
+    both(ctx)
+    volumes.attach(ctx)
+
+
+CASES: dict[str, tuple[Callable[[Context], Any], Callable[[Context], Any]]] = {
+    "create_machine": (lambda _: None, machines.create),
+    "delete_machine": (attached, machines.delete),
+    "shut_down_machine": (machine, lambda ctx: machines.shut_down(ctx, mode="hard")),
+    "create_volume": (lambda _: None, volumes.create),
+    "destroy_volume": (volume, volumes.destroy),
+    "attach_volume": (both, volumes.attach),
+    "detach_volume": (attached, volumes.detach),
+}
+
+
+@pytest.mark.parametrize("function", CASES)
+def test_each_change_is_preceded_by_a_look_at_the_fence(vcenter: SimulatedVCenter, function: str) -> None:
+    """E22: of each mutating call, not of a function as a whole."""
+    prepare, act = CASES[function]
+    with volumes.with_stores(vcenter) as ctx:
+        prepare(ctx)
+    with watched(vcenter) as (ctx, fence):
+        act(ctx)
+    assert fence.looks
+    assert fence.most
