@@ -30,7 +30,8 @@ give() { # role paths
 
 role vsphere-functions-root \
   Global.ManageCustomFields \
-  VirtualMachine.Provisioning.ReadCustSpecs
+  VirtualMachine.Provisioning.ReadCustSpecs \
+  StorageProfile.View
 role vsphere-functions-template \
   VirtualMachine.Provisioning.DeployTemplate \
   VirtualMachine.Provisioning.Clone \

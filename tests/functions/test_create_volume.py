@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from support.gateway import error_of
+from support.gateway import end_other_sessions, error_of, opened
 from support.proxy import Proxy
 from support.soap import Soap
 from support.volumes import (
@@ -37,6 +37,7 @@ from vsphere_functions.context import Context
 from vsphere_functions.local.vcenter import SimulatedVCenter
 from vsphere_functions.vsphere.claims_file import Claim
 from vsphere_functions.vsphere.files import DatastorePath
+from vsphere_functions.vsphere.policies import find_policy
 from vsphere_functions.vsphere.stores import StoreConfig
 from vsphere_functions.vsphere.volumes import Leaf
 
@@ -170,6 +171,22 @@ def test_v04_a_folder_or_a_disk_without_metadata_is_completed(
             assert soap.disk_uuid(DISK) == uuid
         destroy(ctx)
         assert contents(ctx) == {"": []}
+
+
+def test_a_disk_of_another_size_is_not_taken_for_the_volume(vcenter: SimulatedVCenter, soap: Soap) -> None:
+    """What vCenter says of the disk counts, not what was asked for; also after a create that was interrupted."""
+    with with_stores(vcenter) as ctx:
+        files_of(ctx).make_folder(found_store(ctx).folder / "data-1", parents=True)
+        soap.create_disk(DISK, kib=3 * GIB)
+        began = creating(ctx)
+        assert [step.phase for step in islice(began, 2)][-1] == "claim"
+        began.close()
+        for _ in range(2):
+            failed = error_of(create, ctx)
+            assert failed.code is Code.ALREADY_EXISTS
+            assert str(3 * GIB) in failed.message
+            assert contents(ctx)["data-1"] == WHOLE[:2]
+        assert create(ctx, capacityKB=3 * GIB).capacity_kb == 3 * GIB
 
 
 def test_a_disk_that_was_there_before_survives_a_create_that_fails(
@@ -394,11 +411,46 @@ def test_the_format_is_what_the_product_calls_it(
     assert [texts_in(body, "diskType") for body in sent] == [[kind]]
 
 
-def test_a_storage_policy_is_not_built_and_says_so(shared_vcenter: SimulatedVCenter) -> None:
+def test_a_storage_policy_is_found_by_its_name(
+    shared_vcenter: SimulatedVCenter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = "VVol No Requirements Policy"
+    listed = shared_vcenter.govc("storage.policy.ls", "-json", name)
+    (known,) = [one["profileId"]["uniqueId"] for one in listed["profile"]]
     with with_stores(shared_vcenter) as ctx:
-        failed = error_of(create, ctx, "policy", storagePolicy="gold")
-    assert failed.code is Code.UNIMPLEMENTED
-    assert "storagePolicy" in failed.message
+        bodies = recorded(monkeypatch)
+        create(ctx, "policy", storagePolicy=name)
+        assert get(ctx, "policy").state == "ready"
+    (sent,) = [body for body in bodies if body and b"CreateVirtualDisk_Task" in body]
+    assert texts_in(sent, "profileId") == [known]
+
+
+def test_a_storage_policy_that_is_not_there_is_refused_with_those_that_are(
+    shared_vcenter: SimulatedVCenter,
+) -> None:
+    with with_stores(shared_vcenter) as ctx:
+        failed = error_of(create, ctx, "unknown-policy", storagePolicy="gold")
+        assert failed.code is Code.INVALID_ARGUMENT
+        assert failed.details[0].field == "storagePolicy"
+        assert "vSAN Default Storage Policy" in failed.details[0].candidates
+        assert "unknown-policy" not in contents(ctx)
+
+
+def test_policies_are_asked_for_under_the_session_and_again_when_it_is_lost(
+    vcenter: SimulatedVCenter,
+) -> None:
+    """Their service takes the login in the message, not in the cookie."""
+    with (
+        Proxy(vcenter.host, vcenter.port, cert=vcenter.ca_file, key=vcenter.key_file) as proxy,
+        with_stores(vcenter, port=proxy.port) as ctx,
+        opened(vcenter) as admin,
+    ):
+        create(ctx, "a", storagePolicy="VM Encryption Policy")
+        assert end_other_sessions(admin) == 1
+        assert find_policy(ctx.vcenter(), "VM Encryption Policy")
+        proxy.drop_reply("<PbmQueryProfile ")
+        create(ctx, "b", storagePolicy="VM Encryption Policy")
+        assert proxy.dropped == 1
 
 
 def test_an_anonymous_volume_is_named_by_its_request(vcenter: SimulatedVCenter) -> None:

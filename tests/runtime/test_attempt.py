@@ -10,6 +10,7 @@ from support.functions import UUID, World, address, desk, performed, request
 from vsphere_events.cloud_event import CloudEvent
 from vsphere_events.code import Code
 from vsphere_events.error import CallError
+from vsphere_functions.runtime.catalogue import CATALOGUE
 from vsphere_functions.runtime.operations import Foreign, Record
 from vsphere_functions.runtime.perform import Again, Delivery, Desk, Ending, Finished
 from vsphere_functions.runtime.store import Bucket, Entry, MemoryStore
@@ -94,10 +95,13 @@ def test_a_result_that_cannot_be_rendered_is_a_failure_that_says_so() -> None:
     assert (error["code"], error["message"]) == ("Internal", "the result cannot be rendered")
 
 
-def test_a_function_without_a_file_is_unimplemented() -> None:
+def test_a_function_of_the_contract_that_is_not_built_says_so() -> None:
+    """Whatever is built: here the catalogue lacks one."""
     with desk(World()) as one:
-        error = error_of(make(one, request("shut_down_machine"), "shut_down_machine"))
-    assert error["code"] == "Unimplemented"
+        lacking = {name: function for name, function in CATALOGUE.items() if name != "shut_down_machine"}
+        ending = make(replace(one, catalogue=lacking), request("shut_down_machine"), "shut_down_machine")
+    assert error_of(ending)["code"] == "Unimplemented"
+    assert "not built" in error_of(ending)["message"]
 
 
 def test_what_only_reads_is_refused_and_answered_without_a_record() -> None:

@@ -8,6 +8,7 @@ from support.machines import TAGS, at, end
 from vsphere_events.volume import (
     AttachVolumeRequest,
     AttachVolumeResult,
+    CopyVolumeRequest,
     CreateVolumeRequest,
     DestroyVolumeRequest,
     DetachVolumeRequest,
@@ -15,17 +16,20 @@ from vsphere_events.volume import (
     GetVolumeRequest,
     ListVolumesRequest,
     ListVolumesResult,
+    ResizeVolumeRequest,
     Volume,
 )
 from vsphere_functions.context import Context
 from vsphere_functions.local.vcenter import SimulatedVCenter
 from vsphere_functions.steps import Step
 from vsphere_functions.volume.attach_volume import attach_volume
+from vsphere_functions.volume.copy_volume import copy_volume
 from vsphere_functions.volume.create_volume import create_volume
 from vsphere_functions.volume.destroy_volume import destroy_volume
 from vsphere_functions.volume.detach_volume import detach_volume
 from vsphere_functions.volume.get_volume import get_volume
 from vsphere_functions.volume.list_volumes import list_volumes
+from vsphere_functions.volume.resize_volume import resize_volume
 from vsphere_functions.vsphere.files import DatastorePath, Files
 from vsphere_functions.vsphere.in_use import WHERE
 from vsphere_functions.vsphere.stores import Store, StoreConfig, Stores, look_around
@@ -117,6 +121,33 @@ def detach(
     """Detach a volume."""
     done: DetachVolumeResult = end(detaching(ctx, volume_id, machine, **more))
     return done
+
+
+def resizing(
+    ctx: Context, capacity_kb: int, volume_id: str | None = "data-1", **more: Any
+) -> Generator[Step, None, Any]:
+    """A resize that has not taken its first step yet."""
+    asked = {"capacityKB": capacity_kb, **more}
+    return resize_volume(ResizeVolumeRequest.parse(_named(volume_id, asked)), ctx)
+
+
+def resize(ctx: Context, capacity_kb: int, volume_id: str | None = "data-1", **more: Any) -> Volume:
+    """Grow a volume."""
+    grown: Volume = end(resizing(ctx, capacity_kb, volume_id, **more)).volume
+    return grown
+
+
+def duplicating(
+    ctx: Context, to_id: str = "data-2", volume_id: str | None = "data-1", **more: Any
+) -> Generator[Step, None, Any]:
+    """A copy that has not taken its first step yet."""
+    return copy_volume(CopyVolumeRequest.parse(_named(volume_id, {"toId": to_id, **more})), ctx)
+
+
+def duplicate(ctx: Context, to_id: str = "data-2", volume_id: str | None = "data-1", **more: Any) -> Volume:
+    """Copy a volume."""
+    made: Volume = end(duplicating(ctx, to_id, volume_id, **more)).volume
+    return made
 
 
 def listing(ctx: Context, **more: Any) -> ListVolumesResult:

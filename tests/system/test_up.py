@@ -15,13 +15,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from support.commands import BASE, alive, children_of, command, environment, run, up
-from vsphere_events.functions import FUNCTIONS
 from vsphere_functions.local.examples import example
 from vsphere_functions.local.nats_server import NatsServer
 from vsphere_functions.local.stack import Stack, StackError
 from vsphere_functions.local.tools import ensure
 from vsphere_functions.local.up import published
-from vsphere_functions.runtime.catalogue import CATALOGUE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -74,12 +72,6 @@ def test_the_examples_work_on_both_ways_in(running: Running, via: str) -> None:
     assert gone.returncode == 1
     assert json.loads(gone.stdout)["data"]["error"]["code"] == "NotFound"
     assert govc(env, "vm.info", "worker-1") == ""
-
-
-def test_a_function_that_is_not_built_yet_fails_and_says_so(running: Running) -> None:
-    failed = invoke(running[1], next(name for name in FUNCTIONS if name not in CATALOGUE))
-    assert failed.returncode == 1
-    assert json.loads(failed.stdout)["data"]["error"]["code"] == "Unimplemented"
 
 
 def test_a_request_that_nobody_waits_for_is_done_all_the_same(running: Running) -> None:

@@ -43,18 +43,23 @@ METHODS: dict[str, set[str]] = {
     "MakeDirectory": {"Datastore.FileManagement"},
     "MoveDatastoreFile_Task": {"Datastore.FileManagement"},
     "MoveVirtualDisk_Task": {"Datastore.FileManagement"},
+    "PbmQueryProfile": {"StorageProfile.View"},
+    "PbmRetrieveContent": {"StorageProfile.View"},
     "PowerOffVM_Task": {"VirtualMachine.Interact.PowerOff"},
     "PowerOnVM_Task": {"VirtualMachine.Interact.PowerOn"},
     "QueryVirtualDiskUuid": {"Datastore.FileManagement"},
     "ReconfigVM_Task": {"VirtualMachine.Config.AdvancedConfig"},
     "SearchDatastoreSubFolders_Task": {"Datastore.Browse"},
+    "SearchDatastore_Task": {"Datastore.Browse"},
     "SetField": {"Global.SetCustomField"},
+    "SetVirtualDiskUuid": {"Datastore.FileManagement"},
     "ShutdownGuest": {"VirtualMachine.Interact.PowerOff"},
 }
 """What the API reference asks for; of a reconfigure the fields that it is always given."""
 FREE = {
     *("CreateContainerView", "CurrentTime", "DestroyView", "FindAllByUuid", "FindByInventoryPath", "Login"),
     *("HasUserPrivilegeOnEntities", "Logout", "RecommendDatastores", "RetrieveServiceContent"),
+    "PbmRetrieveServiceContent",
 }
 """Methods that System.Read and System.View are enough for, or no privilege at all."""
 FIELDS = {
@@ -79,8 +84,8 @@ def texts(folder: Path) -> Iterator[str]:
 
 
 def methods() -> set[str]:
-    """All methods of the vSphere API by the names they have on the wire."""
-    kinds = [name for name in vars(VmomiSupport)["_managedDefMap"] if name.startswith("vim.")]
+    """All methods of the vSphere and the Storage Policy API by the names they have on the wire."""
+    kinds = [name for name in vars(VmomiSupport)["_managedDefMap"] if name.startswith(("vim.", "pbm."))]
     return {info.wsdlName for kind in kinds for info in VmomiSupport.GetVmodlType(kind)._methodInfo.values()}
 
 

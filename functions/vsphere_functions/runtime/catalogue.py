@@ -13,12 +13,14 @@ from vsphere_functions.machine.list_machines import list_machines
 from vsphere_functions.machine.shut_down_machine import shut_down_machine
 from vsphere_functions.machine.validate_machine import validate_machine
 from vsphere_functions.volume.attach_volume import attach_volume
+from vsphere_functions.volume.copy_volume import copy_volume
 from vsphere_functions.volume.create_volume import create_volume
 from vsphere_functions.volume.destroy_volume import destroy_volume
 from vsphere_functions.volume.detach_volume import detach_volume
 from vsphere_functions.volume.get_volume import get_volume
 from vsphere_functions.volume.get_volume_ids import get_volume_ids
 from vsphere_functions.volume.list_volumes import list_volumes
+from vsphere_functions.volume.resize_volume import resize_volume
 
 Catalogue: TypeAlias = Mapping[str, Callable[[Any, Any], Any]]
 
@@ -37,6 +39,8 @@ CATALOGUE: Catalogue = {
     "list_volumes": list_volumes,
     "attach_volume": attach_volume,
     "detach_volume": detach_volume,
+    "resize_volume": resize_volume,
+    "copy_volume": copy_volume,
 }
 
 

@@ -7,15 +7,14 @@ disk was moved elsewhere and is in use there is left alone. Files that belong to
 Source: VolumeDestroy of VIC's volume support; VirtualDiskManager and FileManager of the vSphere API.
 """
 
-from vsphere_events.code import Code
-from vsphere_events.error import CallError
 from vsphere_events.volume import DestroyVolumeRequest, DestroyVolumeResult
 from vsphere_functions.context import Context
 from vsphere_functions.steps import Steps
 from vsphere_functions.vsphere.in_use import InUse, see_all
 from vsphere_functions.vsphere.state import State
-from vsphere_functions.vsphere.volumes import Leaf, find_leaf
+from vsphere_functions.vsphere.volumes import find_leaf
 from vsphere_functions.vsphere.volumes_destroy import destroy
+from vsphere_functions.vsphere.volumes_whole import refuse_unborn
 
 
 def destroy_volume(request: DestroyVolumeRequest, ctx: Context) -> Steps[DestroyVolumeResult]:
@@ -27,14 +26,7 @@ def destroy_volume(request: DestroyVolumeRequest, ctx: Context) -> Steps[Destroy
     seen = InUse.look(vcenter, ctx.stores)
     leaf = find_leaf(seen.surroundings.store(key.store), key.id)
     if leaf is not None and not leaf.foreign:
-        _refuse_unborn(leaf, ctx)
+        refuse_unborn(leaf, ctx.operation, ctx.clock())
         state = State.of(None, vcenter.session.instance_uuid, str(key))
         yield from destroy(vcenter, ctx.stores, leaf, seen, state)
     return DestroyVolumeResult()
-
-
-def _refuse_unborn(leaf: Leaf, ctx: Context) -> None:
-    """Wait for a volume that is being made at this moment."""
-    claim = None if leaf.has_metadata else leaf.claim()
-    if claim is not None and claim.holds_against(ctx.operation, ctx.clock()):
-        raise CallError(Code.ABORTED, f"volume {leaf.id!r} is being made since {claim.since}")

@@ -27,10 +27,10 @@ class Method:
         for parameter, given in zip(self._info.params, self._values, strict=True):
             CheckField(parameter, given)
 
-    def request(self, ref: Ref, version: str) -> bytes:
-        """Write the request; Fault when the negotiated version does not have the method."""
+    def request(self, ref: Ref, version: str, context: Mapping[str, str] | None = None) -> bytes:
+        """Write the request, with a context in its header; Fault when the version does not have the method."""
         try:
-            write: Any = _Writer(version).SerializeRequest
+            write: Any = _Writer(version, context).SerializeRequest
             return cast("bytes", write(reference(ref), self._info, self._values))
         except GuessWsdlType("MethodNotFound") as unknown:
             raise Fault("MethodNotFound", f"{self.name} is newer than the vCenter") from unknown
@@ -50,9 +50,9 @@ class Method:
 class _Writer(SoapStubAdapterBase):
     """pyVmomi's serialiser without its connections."""
 
-    def __init__(self, version: str) -> None:
+    def __init__(self, version: str, context: Mapping[str, str] | None) -> None:
         super().__init__(version)  # type: ignore[no-untyped-call]  # pyVmomi has no types there
-        self.requestContext = None  # SerializeRequest reads it
+        self.requestContext = context  # SerializeRequest reads it
 
 
 def reference(ref: Ref) -> ManagedObject:

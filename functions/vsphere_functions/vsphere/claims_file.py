@@ -18,6 +18,8 @@ class Claim:
     """One operation's hold on a volume's folder; `since` is RFC 3339.
 
     `found`: a disk lay there before any claim, so nobody may delete it who only meant to undo a create.
+    `origin`: the uuid of the disk that is copied, empty for a volume that is made anew; `task`: the id of the task that
+    copies it, for the next try, which waits for it.
     """
 
     operation: str
@@ -25,6 +27,8 @@ class Claim:
     digest: str
     since: str
     found: bool = False
+    origin: str = ""
+    task: str = ""
 
     def render(self) -> bytes:
         """Write as JSON."""
@@ -43,6 +47,8 @@ class Claim:
             "digest": str,
             "since": str,
             "found": bool,
+            "origin": str,
+            "task": str,
         }
         if not isinstance(told, dict) or not all(
             isinstance(told.get(key), kind) for key, kind in kinds.items()
@@ -63,7 +69,11 @@ class Claim:
 
     def makes_the_same(self, other: Self) -> bool:
         """Say whether both make the same volume, so that what the one has begun the other can end."""
-        return (self.capacity_kb, self.digest) == (other.capacity_kb, other.digest)
+        return (self.capacity_kb, self.digest, self.origin) == (
+            other.capacity_kb,
+            other.digest,
+            other.origin,
+        )
 
     def sparing_the_disk(self) -> Self:
         """Return the claim of one who found a disk there."""

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Self
 from urllib.parse import quote
+from uuid import uuid4
 
 from pyVmomi import vim
 
@@ -30,6 +31,7 @@ _REFUSED = {
     413: Code.RESOURCE_EXHAUSTED,
     507: Code.RESOURCE_EXHAUSTED,
 }
+_Browser = vim.host.DatastoreBrowser
 
 
 class DatastorePath(NamedTuple):
@@ -50,22 +52,32 @@ class DatastorePath(NamedTuple):
     def __truediv__(self, name: str) -> Self:
         return type(self)(self.datastore, (*self.parts, name))
 
+    @property
+    def parent(self) -> Self:
+        """The folder that it is in."""
+        return type(self)(self.datastore, self.parts[:-1])
+
     def __str__(self) -> str:
         return f"[{self.datastore}] {'/'.join(self.parts)}"
 
 
 @dataclass(frozen=True, slots=True)
 class Disk:
-    """A disk to be made: its size in KiB, rounded to MiB, and how its blocks are allocated."""
+    """A disk to be made: its size in KiB, rounded to MiB, and how its blocks are allocated.
+
+    `policy` is the id of a storage policy.
+    """
 
     capacity_kb: int
     format: str
+    policy: str | None = None
 
     def spec(self) -> Any:
         """Make the spec (vSphere API, FileBackedVirtualDiskSpec); the adapter is the one that any disk may name."""
         kind = {"thick": "preallocated"}.get(self.format, self.format)
+        profile = [vim.vm.DefinedProfileSpec(profileId=self.policy)] if self.policy else []
         return vim.VirtualDiskManager.FileBackedVirtualDiskSpec(
-            capacityKb=self.capacity_kb, diskType=kind, adapterType="lsiLogic"
+            capacityKb=self.capacity_kb, diskType=kind, adapterType="lsiLogic", profile=profile
         )
 
 
@@ -116,12 +128,24 @@ class Files:
         found = self._search("SearchDatastore_Task", path, pattern)
         return sorted(name for folder in _folders([found] if found else []) for name in folder.files)
 
-    def _search(self, method: str, path: DatastorePath, pattern: str) -> Any:
-        spec = vim.host.DatastoreBrowser.SearchSpec(
-            details=vim.host.DatastoreBrowser.FileInfo.Details(
-                fileType=False, fileSize=True, modification=False, fileOwner=False
-            ),
-            matchPattern=[pattern],
+    def capacity_kb(self, path: DatastorePath) -> int | None:
+        """Return a disk's size in KiB; None where vCenter tells none.
+
+        A search of its own: one that asks for sizes opens each disk that it finds, and hides their extents.
+        """
+        details = _Browser.VmDiskQuery.Details(capacityKb=True, diskType=False, hardwareVersion=False)
+        query = _Browser.VmDiskQuery(details=details)
+        found = self._search("SearchDatastore_Task", path.parent, path.parts[-1], query) or {}
+        sizes = [int(one.get("capacityKb") or 0) for one in found.get("file") or []]
+        return max(sizes, default=0) or None
+
+    def _search(self, method: str, path: DatastorePath, pattern: str, query: Any = None) -> Any:
+        """Search a folder; None when it is not there."""
+        details = _Browser.FileInfo.Details(
+            fileType=query is not None, fileSize=True, modification=False, fileOwner=False
+        )
+        spec = _Browser.SearchSpec(
+            details=details, matchPattern=[pattern], query=[query] if query is not None else []
         )
         try:
             task = self.vcenter.ask(self.browser, method, datastorePath=str(path), searchSpec=spec)
@@ -151,15 +175,43 @@ class Files:
             if not parents or fault_name(error) != "FileAlreadyExists":
                 raise
 
-    def move(self, path: DatastorePath, to: DatastorePath, state: State) -> Steps[None]:
-        """Rename a file; AlreadyExists when the new name is taken: of two movers one wins."""
-        arguments = {"destinationName": str(to), "destinationDatacenter": self.datacenter}
+    def move(
+        self, path: DatastorePath, to: DatastorePath, state: State, *, over: bool = False
+    ) -> Steps[None]:
+        """Rename a file; unless it may go `over` another, AlreadyExists when the new name is taken: one mover wins."""
+        arguments = {"destinationName": str(to), "destinationDatacenter": self.datacenter, "force": over}
         yield from self._move("fileManager", "MoveDatastoreFile_Task", path, state, arguments)
 
     def move_disk(self, path: DatastorePath, to: DatastorePath, state: State) -> Steps[None]:
         """Rename a disk with its extents."""
-        arguments = {"destName": str(to), "destDatacenter": self.datacenter}
+        arguments = {"destName": str(to), "destDatacenter": self.datacenter, "force": False}
         yield from self._move("virtualDiskManager", "MoveVirtualDisk_Task", path, state, arguments)
+
+    def copy_disk(self, path: DatastorePath, there: Self, to: DatastorePath) -> Ref:
+        """Begin to copy a disk with its extents to where `there` leads, also to another datacenter; return the task.
+
+        vCenter chooses how the copy's blocks are allocated: it does not implement a spec for it.
+        """
+        task: Ref = self.vcenter.change(
+            "copy",
+            self.vcenter.session.content["virtualDiskManager"],
+            "CopyVirtualDisk_Task",
+            sourceName=str(path),
+            sourceDatacenter=self.datacenter,
+            destName=str(to),
+            destDatacenter=there.datacenter,
+            force=False,
+        )
+        return task
+
+    def grow_disk(self, path: DatastorePath, capacity_kb: int, state: State, *, zeroed: bool) -> Steps[None]:
+        """Grow a disk that no VM has; `zeroed` also writes all that is new, as in an eagerZeroedThick one."""
+        arguments = {"name": str(path), "datacenter": self.datacenter, "newCapacityKb": capacity_kb}
+        manager = self.vcenter.session.content["virtualDiskManager"]
+        method, message = "ExtendVirtualDisk_Task", f"growing {path}"
+        yield from change(
+            self.vcenter, "grow", manager, method, state, message, eagerZero=zeroed, **arguments
+        )
 
     def make_disk(self, path: DatastorePath, disk: Disk, state: State) -> Steps[None]:
         """Make a disk in a folder that is there."""
@@ -173,6 +225,19 @@ class Files:
         manager = self.vcenter.session.content["virtualDiskManager"]
         told = self.vcenter.ask(manager, "QueryVirtualDiskUuid", name=str(path), datacenter=self.datacenter)
         return plain_uuid(told)
+
+    def new_disk_uuid(self, path: DatastorePath) -> None:
+        """Give a disk a uuid of its own, in the form of those that vCenter makes."""
+        digits = f"6000c29{uuid4().hex[7:]}"
+        pairs = [digits[at : at + 2] for at in range(0, 32, 2)]
+        self.vcenter.change(
+            "set_uuid",
+            self.vcenter.session.content["virtualDiskManager"],
+            "SetVirtualDiskUuid",
+            name=str(path),
+            datacenter=self.datacenter,
+            uuid=f"{' '.join(pairs[:8])}-{' '.join(pairs[8:])}",
+        )
 
     def delete(self, path: DatastorePath, state: State) -> Steps[None]:
         """Delete a file, or a folder with all that is in it; one that is gone already is fine."""
@@ -198,7 +263,6 @@ class Files:
             f"renaming {path}",
             sourceName=str(path),
             sourceDatacenter=self.datacenter,
-            force=False,
             **to,
         )
 

@@ -17,6 +17,7 @@ _FIELDS: Mapping[str, type] = {
     "created": str,
     "uuid": str,
     "format": str,
+    "origin": str,
 }
 
 
@@ -24,7 +25,8 @@ _FIELDS: Mapping[str, type] = {
 class Metadata:
     """A whole volume: capacity in KiB, info (key → base64), when it was made (RFC 3339), its disk's uuid.
 
-    `uuid` is 32 hex digits; `format` is how its blocks were allocated. A volume of VIC's has no capacity here.
+    `uuid` is 32 hex digits; `format` is how its blocks were allocated; `origin` is the uuid of the disk that it is
+    a copy of, if it is one. A volume of VIC's has no capacity here.
     """
 
     capacity_kb: int | None
@@ -32,6 +34,7 @@ class Metadata:
     created: str = ""
     uuid: str = ""
     format: str = "thin"
+    origin: str = ""
 
     @property
     def digest(self) -> str:

@@ -40,6 +40,7 @@ class When(StrEnum):
     RESERVED = "CPU or memory allocations"
     CARDS = "several networks"
     VAPP = "vApp properties"
+    POLICY = "`storagePolicy`"
 
 
 class Privilege(NamedTuple):
@@ -75,6 +76,10 @@ PRIVILEGES: tuple[Privilege, ...] = (
     Privilege(
         *("VirtualMachine.Provisioning.ReadCustSpecs", On.ROOT, _MAKE),
         *("read the customization spec that is named", When.CUSTOMIZED),
+    ),
+    Privilege(
+        *("StorageProfile.View", On.ROOT, ("create_volume",)),
+        *("find the storage policy that is named", When.POLICY),
     ),
     Privilege(
         *("VirtualMachine.Provisioning.DeployTemplate", On.TEMPLATE, ("create_machine",)),

@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from pyVmomi.VmomiSupport import GuessWsdlType
@@ -16,6 +15,7 @@ from vsphere_events.error import CallError
 from vsphere_functions.vsphere import reader
 from vsphere_functions.vsphere.calls import Method, newest_version, reference
 from vsphere_functions.vsphere.faults import Fault, NoAnswer, as_call_error, unavailable
+from vsphere_functions.vsphere.login import POLICIES, Login, Service
 from vsphere_functions.vsphere.plain import value
 from vsphere_functions.vsphere.reader import Row
 from vsphere_functions.vsphere.ref import Ref
@@ -34,22 +34,6 @@ LOCKOUT = 60.0
 """Seconds without a second try after vCenter refused the password: accounts are locked after a few."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Service:
-    """What a vCenter says about itself before any login: the version to speak and its service content."""
-
-    version: str
-    action: str
-    content: Mapping[str, Any]
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Login:
-    """One login; compared by identity, so that a thread knows whether the session it lost is still the current one."""
-
-    cookie: str = field(repr=False)
-
-
 class Session:
     """A vCenter session that is opened at first use, renewed when it is lost, and closed by `close`.
 
@@ -64,8 +48,8 @@ class Session:
         self._clock = clock
         self._lock = threading.RLock()
         self._closed = False
-        self._service: _Service | None = None
-        self._login: _Login | None = None
+        self._service: Service | None = None
+        self._login: Login | None = None
         self._refused: tuple[float, Fault] | None = None
         self._attempts = 0
         self._lost: NoAnswer | None = None
@@ -110,7 +94,7 @@ class Session:
         """
         asked = Method(method, arguments)
         return self._attempt(
-            lambda login: asked.result(self._post(asked.request(ref, self._known().version), login)),
+            lambda login: asked.result(self._ask(asked, ref, login)),
             repeatable=repeatable,
             step=step,
             doing=method,
@@ -125,7 +109,7 @@ class Session:
         if not wanted:
             return {}
 
-        def work(login: _Login) -> dict[Ref, Row]:
+        def work(login: Login) -> dict[Ref, Row]:
             rows = self._collect(login, reader.retrieve(self._collector, wanted, paths))
             if len(rows) < len(wanted):
                 self._prove(login)
@@ -140,7 +124,7 @@ class Session:
         top = root or self.content["rootFolder"]
         make = Method("CreateContainerView", {"container": top, "type": kinds, "recursive": True})
 
-        def work(login: _Login) -> dict[Ref, Row]:
+        def work(login: Login) -> dict[Ref, Row]:
             view: Ref = make.result(self._post(make.request(views, self._known().version), login))
             try:
                 rows = self._collect(login, reader.retrieve_view(self._collector, view, paths))
@@ -163,7 +147,7 @@ class Session:
         Refusals are answers: their status says what is wrong.
         """
 
-        def work(login: _Login) -> Answer:
+        def work(login: Login) -> Answer:
             answer = self._transport.send(verb, path, body, {"Cookie": login.cookie}, None, FILE_ANSWERS)
             if answer.status == 401:
                 raise Fault("NotAuthenticated", "the file access does not know the session")
@@ -189,10 +173,10 @@ class Session:
             self._transport.close()
 
     def _attempt(
-        self, work: Callable[[_Login], T], *, repeatable: bool, step: str | None = None, doing: str = ""
+        self, work: Callable[[Login], T], *, repeatable: bool, step: str | None = None, doing: str = ""
     ) -> T:
         """Do the work under a login: again after a lost session (once; it was not executed), and after no answer."""
-        stale: _Login | None = None
+        stale: Login | None = None
         renewed, failures = False, 0
         while True:
             try:
@@ -208,7 +192,7 @@ class Session:
                     raise unavailable(lost, doing) from lost
                 time.sleep(random.uniform(0.5, 1.5) * PAUSE * failures)  # noqa: S311 - spreads the tries, hides nothing
 
-    def _collect(self, login: _Login, body: bytes) -> dict[Ref, Row]:
+    def _collect(self, login: Login, body: bytes) -> dict[Ref, Row]:
         """Read page by page; the server makes the next one while this one is read."""
         rows: dict[Ref, Row] = {}
         answer = self._post(body, login)
@@ -222,7 +206,7 @@ class Session:
                     return rows
                 answer = coming.result() if coming and guess == page.token else self._next(page.token, login)
 
-    def _next(self, token: str, login: _Login) -> bytes:
+    def _next(self, token: str, login: Login) -> bytes:
         return self._post(reader.more(self._collector, token), login)
 
     @property
@@ -230,25 +214,37 @@ class Session:
         collector: Ref = self._known().content["propertyCollector"]
         return collector
 
-    def _prove(self, login: _Login) -> None:
+    def _prove(self, login: Login) -> None:
         """Raise NotAuthenticated unless the session lives: without one, nothing proves that an object is gone."""
         self._post(reader.request(SERVICE, "CurrentTime"), login)
 
-    def _post(self, body: bytes, login: _Login, timeout: float | None = None) -> bytes:
+    def _ask(self, asked: Method, ref: Ref, login: Login) -> bytes:
+        """Send a call to the endpoint that knows its object."""
+        if ref.type.startswith("Pbm"):
+            body = asked.request(ref, POLICIES.version, login.context)
+            return self._send(body, POLICIES.action, path=POLICIES.path).body
+        return self._post(asked.request(ref, self._known().version), login)
+
+    def _post(self, body: bytes, login: Login, timeout: float | None = None) -> bytes:
         """Send one request under a login; Fault when it is refused."""
         return self._send(body, self._known().action, {"Cookie": login.cookie}, timeout).body
 
     def _send(
-        self, body: bytes, action: str, more: Mapping[str, str] | None = None, timeout: float | None = None
+        self,
+        body: bytes,
+        action: str,
+        more: Mapping[str, str] | None = None,
+        timeout: float | None = None,
+        path: str | None = None,
     ) -> Answer:
         headers = {"Content-Type": "text/xml; charset=utf-8", "SOAPAction": action, **(more or {})}
-        answer = self._transport.send("POST", self._transport.path, body, headers, timeout)
+        answer = self._transport.send("POST", path or self._transport.path, body, headers, timeout)
         if answer.status == 500:
             reader.returned(answer.body)
             raise NoAnswer(f"vCenter {self._transport.name} answers HTTP 500", sent=True)
         return answer
 
-    def _known(self) -> _Service:
+    def _known(self) -> Service:
         """Negotiate the version and read the service content, once."""
         with self._lock:
             if self._service is None:
@@ -259,10 +255,10 @@ class Session:
                 described = next(reader.returned(answer.body), None)
                 if described is None:
                     raise NoAnswer(f"vCenter {self._transport.name} does not say what it offers", sent=True)
-                self._service = _Service(version, action, value(described, "ServiceContent"))
+                self._service = Service(version, action, value(described, "ServiceContent"))
             return self._service
 
-    def _logged_in(self, stale: _Login | None) -> _Login:
+    def _logged_in(self, stale: Login | None) -> Login:
         """Return the current login, made by one thread for all when there is none or it is the stale one."""
         seen = self._attempts
         with self._lock:
@@ -283,7 +279,7 @@ class Session:
                 raise NoAnswer(lost.reason, sent=False, final=lost.final) from lost
             return self._login
 
-    def _log_in(self) -> _Login:
+    def _log_in(self) -> Login:
         """Log in without a cookie, so that the answer brings that of a fresh session."""
         service = self._known()
         login = Method("Login", {"userName": self._user, "password": self._password})
@@ -299,7 +295,7 @@ class Session:
         cookies = [text.partition(";")[0] for text in answer.headers.get_all("Set-Cookie") or []]
         if not cookies:
             raise NoAnswer(f"vCenter {self._transport.name} gave no session", sent=True)
-        return _Login("; ".join(cookies))
+        return Login("; ".join(cookies))
 
 
 __all__ = ["Endpoint", "Row", "Session", "Watched", "reference"]

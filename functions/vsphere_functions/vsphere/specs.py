@@ -63,7 +63,15 @@ def growth(spec: CreateSpec, devices: Iterable[dict[str, Any]] | None) -> list[A
     disk = next(iter(disks_of(devices)), None)
     if disk is None or size <= disk.capacity_kb:
         return []
-    return [_DEVICE.VirtualDeviceSpec(operation=_EDIT, device=disk_device(disk, capacity_kb=size))]
+    return [grown_disk(disk, size)]
+
+
+def grown_disk(disk: Disk, capacity_kb: int, *, zeroed: bool = False) -> Any:
+    """Grow a VM's disk; `zeroed` also writes all that is new."""
+    device = disk_device(disk, capacity_kb=capacity_kb)
+    if zeroed and isinstance(device.backing, _DEVICE.VirtualDisk.FlatVer2BackingInfo):
+        device.backing.eagerlyScrub = True
+    return _DEVICE.VirtualDeviceSpec(operation=_EDIT, device=device)
 
 
 def _new_disks(spec: CreateSpec, place: Place) -> list[Any]:

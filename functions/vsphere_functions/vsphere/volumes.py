@@ -17,7 +17,9 @@ from vsphere_functions.vsphere.stores import DEFAULT, Spot, Store, Stores
 
 DOOMED = "_doomed.vmdk"
 """What a disk is called while it is being destroyed; no id begins with an underscore."""
-_OURS = re.compile(r"_[0-9a-f]{32}\.json|_doomed(-flat|-ctk)?\.vmdk", re.ASCII)
+COPYING = "_copying.vmdk"
+"""What a disk is called while it is being copied to its place."""
+_OURS = re.compile(r"_[0-9a-f]{32}\.json|_(doomed|copying)(-flat|-ctk)?\.vmdk", re.ASCII)
 _DELTA = re.compile(r"-[0-9]{6}(-delta|-sesparse)?\.vmdk$", re.ASCII)
 
 
@@ -51,10 +53,15 @@ class Leaf:
         return self.path / DOOMED
 
     @property
-    def spots(self) -> tuple[Spot, Spot]:
+    def copying(self) -> DatastorePath:
+        """The disk while it is being copied here."""
+        return self.path / COPYING
+
+    @property
+    def spots(self) -> tuple[Spot, ...]:
         """Where a VM may think that the disk is."""
         url, parts = self.store.spot
-        return (url, (*parts, self.id, f"{self.id}.vmdk")), (url, (*parts, self.id, DOOMED))
+        return tuple((url, (*parts, self.id, name)) for name in (f"{self.id}.vmdk", DOOMED, COPYING))
 
     @property
     def has_disk(self) -> bool:
@@ -65,6 +72,11 @@ class Leaf:
     def has_doomed(self) -> bool:
         """Whether a destroy has begun and not ended."""
         return DOOMED in self.files
+
+    @property
+    def has_copying(self) -> bool:
+        """Whether a copy to here has begun and not ended."""
+        return COPYING in self.files
 
     @property
     def has_metadata(self) -> bool:
@@ -87,6 +99,11 @@ class Leaf:
         own = {f"{self.id}{tail}.vmdk" for tail in ("", "-flat", "-ctk")}
         last = [name for name in (metadata.FILE, claims_file.FILE) if name in self.files]
         return [name for name in sorted(self.files) if name in own or _OURS.fullmatch(name)] + last
+
+    @property
+    def temporaries(self) -> list[str]:
+        """The files that interrupted tries have left here before they were put in their places."""
+        return sorted(name for name in self.files if _OURS.fullmatch(name) and name.endswith(".json"))
 
     @property
     def unknown(self) -> list[str]:
@@ -142,18 +159,21 @@ def find_leaf(store: Store, volume_id: str) -> Leaf | None:
 
 def describe(leaf: Leaf, seen: InUse) -> Volume:
     """Tell what stands in a folder; what is not whole is degraded, with the reason, or has moved."""
+    told, reason, moved = judge(leaf, seen)
+    attached = seen.on([told.uuid] if told else [], leaf.spots)
+    return volume_of(leaf, told, attached, reason=reason, moved=moved)
+
+
+def judge(leaf: Leaf, seen: InUse) -> tuple[Metadata | None, str | None, str | None]:
+    """Return a volume's metadata, the reason why it is not whole, and where its disk has moved."""
     try:
         told = leaf.metadata()
     except ValueError as odd:
-        return volume_of(leaf, None, seen.on((), leaf.spots), reason=str(odd))
-    uuids = [told.uuid] if told else []
-    attached = seen.on(uuids, leaf.spots)
+        return None, str(odd), None
     if leaf.has_disk and told is not None:
-        return volume_of(leaf, told, attached)
+        return told, None, None
     moved = moved_to(leaf, told, seen)
-    if moved:
-        return volume_of(leaf, told, attached, reason="its disk was moved elsewhere", moved=moved)
-    return volume_of(leaf, told, attached, reason=_unfinished(leaf, told))
+    return told, "its disk was moved elsewhere" if moved else _unfinished(leaf, told), moved
 
 
 def moved_to(leaf: Leaf, told: Metadata | None, seen: InUse) -> str | None:
@@ -205,4 +225,14 @@ def not_found(key: VolumeKey, stores: Stores, *, named: bool) -> CallError:
     return CallError(Code.NOT_FOUND, f"there is no volume {key.id!r} in store {key.store}{hint}")
 
 
-__all__ = ["DEFAULT", "Leaf", "browse", "describe", "find_leaf", "moved_to", "not_found", "volume_of"]
+__all__ = [
+    "DEFAULT",
+    "Leaf",
+    "browse",
+    "describe",
+    "find_leaf",
+    "judge",
+    "moved_to",
+    "not_found",
+    "volume_of",
+]

@@ -24,23 +24,27 @@ from vsphere_functions.vsphere.volumes_destroy import remove_disk, remove_files
 
 @dataclass(frozen=True, slots=True)
 class WantedVolume:
-    """What a create asks for; `operation` tells its request from others, `clock` says when a claim is old."""
+    """What a create asks for; `operation` tells its request from others, `clock` says when a claim is old.
+
+    `origin` is the uuid of the disk that is to be copied, empty for a new one.
+    """
 
     id: str
     disk: Disk
     info: Mapping[str, str]
     operation: str
     clock: Callable[[], datetime]
+    origin: str = ""
 
     def claim(self) -> Claim:
         """Make this operation's claim."""
         since = self.clock().isoformat(timespec="seconds")
-        return Claim(self.operation, self.disk.capacity_kb, info_digest(self.info), since)
+        return Claim(self.operation, self.disk.capacity_kb, info_digest(self.info), since, origin=self.origin)
 
     def metadata(self, uuid: str) -> Metadata:
         """Make what is written down once the disk stands."""
         created = self.clock().isoformat(timespec="seconds")
-        return Metadata(self.disk.capacity_kb, dict(self.info), created, uuid, self.disk.format)
+        return Metadata(self.disk.capacity_kb, dict(self.info), created, uuid, self.disk.format, self.origin)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +75,7 @@ class Making:
             return leaf, told
         claim, leaf = yield from self._claim(leaf)
         try:
-            told = yield from self._build(leaf)
+            told = yield from self._build(leaf, claim)
         except CallError as error:
             if error.code is not Code.DEADLINE_EXCEEDED:
                 self._undo(claim)
@@ -127,6 +131,9 @@ class Making:
 
     def _refuse_another(self, told: Metadata) -> None:
         wanted = self.want.claim()
+        if wanted.origin and wanted.origin != told.origin:
+            message = f"volume {self.want.id!r} stands already and is no copy of this one; it was left alone"
+            raise CallError(Code.ALREADY_EXISTS, message)
         if (told.capacity_kb, told.digest) != (wanted.capacity_kb, wanted.digest):
             what = "info" if told.capacity_kb == wanted.capacity_kb else f"size, {told.capacity_kb} KiB"
             raise CallError(
@@ -143,6 +150,8 @@ class Making:
             )
         if before.found if before else leaf.has_disk:
             mine = mine.sparing_the_disk()
+        if before is not None and before.makes_the_same(mine):
+            mine = replace(mine, task=before.task)
         path = leaf.path / claims_file.FILE
         if before is not None and before.operation == mine.operation:
             leaf.store.files.write(path, mine.render())
@@ -151,14 +160,15 @@ class Making:
                 yield from self._set_aside(leaf, before)
             yield from self._place(path, mine.render())
         yield self.step("claim", f"claimed {leaf.path}")
-        if leaf.has_disk and before is not None and not mine.found and not before.makes_the_same(mine):
+        begun = leaf.has_disk or leaf.has_copying
+        if begun and before is not None and not mine.found and not before.makes_the_same(mine):
             yield from remove_disk(self.vcenter, self.stores, leaf, self.state)
             leaf = replace(leaf, files={n: size for n, size in leaf.files.items() if not n.endswith(".vmdk")})
         return mine, leaf
 
     def _set_aside(self, leaf: Leaf, seen: Claim | None) -> Steps[None]:
         """Take a stale claim away; it goes back when it is not the one that was seen."""
-        path, aside = leaf.path / claims_file.FILE, _temporary(leaf.path)
+        path, aside = leaf.path / claims_file.FILE, temporary_in(leaf.path)
         try:
             yield from leaf.store.files.move(path, aside, self.state)
         except CallError as error:
@@ -172,7 +182,7 @@ class Making:
 
     def _place(self, path: DatastorePath, body: bytes) -> Steps[None]:
         """Put a file where none is yet: of two who do, one wins and the other is Aborted."""
-        temporary = _temporary(DatastorePath(path.datastore, path.parts[:-1]))
+        temporary = temporary_in(path.parent)
         self.store.files.write(temporary, body)
         try:
             yield from self.store.files.move(temporary, path, self.state)
@@ -187,25 +197,38 @@ class Making:
             return error
         return CallError(Code.ABORTED, f"another request is making volume {self.want.id!r} at this moment")
 
-    def _build(self, leaf: Leaf) -> Steps[Metadata]:
+    def _build(self, leaf: Leaf, claim: Claim) -> Steps[Metadata]:
         """Make the disk and then the metadata, whose presence says that the volume is whole."""
-        files = self.store.files
         if not leaf.has_disk:
-            try:
-                yield from files.make_disk(leaf.disk, self.want.disk, self.state)
-            except CallError as error:
-                if fault_name(error) != "FileAlreadyExists":
-                    raise
+            yield from self._make_disk(leaf, claim)
             yield self.step("create_disk", f"made {leaf.disk}")
-        told = self.want.metadata(files.disk_uuid(leaf.disk))
+        elif claim.found:
+            self._refuse_found(leaf)
+        told = self.want.metadata(self.store.files.disk_uuid(leaf.disk))
         yield from self._place(leaf.path / metadata.FILE, told.render())
         yield self.step("metadata", f"volume {self.want.id} is whole")
         return told
 
+    def _make_disk(self, leaf: Leaf, claim: Claim) -> Steps[None]:  # noqa: ARG002 - a copy's notes its task there
+        """Put the disk in its place; it may have come there meanwhile."""
+        try:
+            yield from self.store.files.make_disk(leaf.disk, self.want.disk, self.state)
+        except CallError as error:
+            if fault_name(error) != "FileAlreadyExists":
+                raise
+
+    def _refuse_found(self, leaf: Leaf) -> None:
+        """Refuse to take a disk that lay there for the volume when vCenter says that it has another size."""
+        size = self.store.files.capacity_kb(leaf.disk)
+        if size is not None and size != self.want.disk.capacity_kb:
+            raise CallError(
+                Code.ALREADY_EXISTS,
+                f"a disk of another size, {size} KiB, lies where volume {self.want.id!r} would be; it was left alone",
+            )
+
     def _tidy(self, leaf: Leaf) -> Steps[None]:
         """Remove the claim and what interrupted tries have left beside it."""
-        names = [name for name in leaf.known if name.endswith(".json") and name != metadata.FILE]
-        for name in {claims_file.FILE, *names}:
+        for name in (*leaf.temporaries, claims_file.FILE):
             yield from leaf.store.files.delete(leaf.path / name, self.state)
 
     def _undo(self, claim: Claim) -> None:
@@ -228,5 +251,6 @@ def drain(steps: Steps[None]) -> None:
         pass
 
 
-def _temporary(folder: DatastorePath) -> DatastorePath:
+def temporary_in(folder: DatastorePath) -> DatastorePath:
+    """Name a file that is not in its place yet; sweeps know it by its name."""
     return folder / f"_{uuid4().hex}.json"

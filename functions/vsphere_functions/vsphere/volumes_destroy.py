@@ -38,7 +38,7 @@ def destroy(vcenter: VCenter, stores: Stores, leaf: Leaf, seen: InUse, state: St
 
 def refuse_held(leaf: Leaf, told: Metadata | None, seen: InUse) -> None:
     """Refuse while anything refers to the disk, or may do so unseen."""
-    held = seen.holders(_uuids(leaf, told), leaf.spots)
+    held = seen.holders(uuids_of(leaf, told), leaf.spots)
     if held:
         raise CallError(
             Code.FAILED_PRECONDITION,
@@ -64,7 +64,9 @@ def remove_disk(vcenter: VCenter, stores: Stores, leaf: Leaf, state: State) -> S
 
     Then it gets its name back, and FailedPrecondition says who it was.
     """
-    files, uuids = leaf.store.files, _uuids(leaf, _told(leaf))
+    files, uuids = leaf.store.files, uuids_of(leaf, _told(leaf))
+    if leaf.has_copying:  # nobody's yet
+        yield from files.delete_disk(leaf.copying, state)
     if leaf.has_doomed:  # of a destroy that was interrupted
         yield from _delete_doomed(vcenter, stores, leaf, uuids, state)
     if leaf.has_disk:
@@ -118,7 +120,7 @@ def _told(leaf: Leaf) -> Metadata | None:
         return None
 
 
-def _uuids(leaf: Leaf, told: Metadata | None) -> list[str]:
+def uuids_of(leaf: Leaf, told: Metadata | None) -> list[str]:
     """Return what the disk may be known by: what it says now, and what was written down."""
     uuids = [told.uuid] if told and told.uuid else []
     for there, path in ((leaf.has_disk, leaf.disk), (leaf.has_doomed, leaf.doomed)):

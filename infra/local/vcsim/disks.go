@@ -11,11 +11,14 @@ import (
 	"github.com/vmware/govmomi/vim25/mo"
 	"github.com/vmware/govmomi/vim25/soap"
 	"github.com/vmware/govmomi/vim25/types"
+	"github.com/vmware/govmomi/vmdk"
 )
 
 // The simulator derives a disk's uuid from its path, so that a move changes it
 // and setting it does nothing. Here it stands in the descriptor, as ddb.uuid,
-// where the product has it: it moves with the file.
+// where the product has it: it moves with the file. A disk that grows on its
+// machine grows in its descriptor, and a search that is to tell a disk's size
+// finds it there.
 
 const ddbUUID = "uuid"
 
@@ -50,6 +53,11 @@ func keepDiskUUIDs(model *simulator.Model, tasks *tasks) {
 	for _, method := range []string{"CloneVM_Task", "CreateVM_Task", "ReconfigVM_Task"} {
 		tasks.onFinish(method, stamp)
 	}
+	tasks.onFinish("SearchDatastore_Task", func(_ *simulator.Task, result types.AnyType) {
+		if found, ok := result.(types.HostDatastoreBrowserSearchResults); ok {
+			d.tellCapacities(model.Service.Context, found)
+		}
+	})
 }
 
 // diskUUIDs answers for the VirtualDiskManager what is about uuids.
@@ -124,14 +132,16 @@ func (d *diskUUIDs) write(
 }
 
 // prepare gives each disk that is added the uuid of its file, or a fresh one,
-// and a disk whose file exists the capacity that the file has.
+// and a disk whose file exists the capacity that the file has. A disk that is
+// edited keeps its uuid.
 func (d *diskUUIDs) prepare(
 	ctx *simulator.Context, at types.ManagedObjectReference, changes []types.BaseVirtualDeviceConfigSpec,
 ) {
 	for _, change := range changes {
 		spec := change.GetVirtualDeviceConfigSpec()
 		backing := flatBacking(spec.Device)
-		if backing == nil || backing.Uuid != "" || spec.Operation != types.VirtualDeviceConfigSpecOperationAdd {
+		added := spec.Operation == types.VirtualDeviceConfigSpecOperationAdd
+		if backing == nil || backing.Uuid != "" || spec.Operation == types.VirtualDeviceConfigSpecOperationRemove {
 			continue
 		}
 		id := uuid.New()
@@ -142,7 +152,9 @@ func (d *diskUUIDs) prepare(
 				continue // the simulator answers it
 			}
 			id = known
-			d.fillCapacity(ctx, dc, spec.Device.(*types.VirtualDisk), backing.FileName)
+			if added {
+				d.fillCapacity(ctx, dc, spec.Device.(*types.VirtualDisk), backing.FileName)
+			}
 		}
 		backing.Uuid = id.String()
 	}
@@ -160,7 +172,29 @@ func (d *diskUUIDs) fillCapacity(
 	}
 }
 
-// stamp writes the uuids of a machine's disks into descriptors without one.
+// tellCapacities gives each disk that a search has found its size. Only one
+// that asks for files' types gets any.
+func (d *diskUUIDs) tellCapacities(ctx *simulator.Context, found types.HostDatastoreBrowserSearchResults) {
+	if found.Datastore == nil {
+		return
+	}
+	dc := datacenterOf(ctx, *found.Datastore)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, file := range found.File {
+		disk, ok := file.(*types.VmDiskFileInfo)
+		if !ok {
+			continue
+		}
+		name := strings.TrimSuffix(found.FolderPath, "/") + "/" + disk.Path
+		if descriptor, _, fault := ctx.Map.FileManager().DiskDescriptor(ctx, dc, name); fault == nil {
+			disk.CapacityKb = descriptor.Capacity() >> 10
+		}
+	}
+}
+
+// stamp writes the uuids of a machine's disks into descriptors without one, and
+// what the disks have grown to.
 func (d *diskUUIDs) stamp(ctx *simulator.Context, ref types.ManagedObjectReference) {
 	machine, ok := ctx.Map.Get(ref).(*simulator.VirtualMachine)
 	if !ok {
@@ -175,10 +209,19 @@ func (d *diskUUIDs) stamp(ctx *simulator.Context, ref types.ManagedObjectReferen
 			continue
 		}
 		descriptor, file, fault := ctx.Map.FileManager().DiskDescriptor(ctx, dc, backing.FileName)
-		if fault != nil || descriptor.DDB[ddbUUID] != "" {
+		if fault != nil {
 			continue
 		}
-		descriptor.DDB[ddbUUID] = backing.Uuid
+		size := device.(*types.VirtualDisk).CapacityInBytes
+		if descriptor.DDB[ddbUUID] != "" && size <= descriptor.Capacity() {
+			continue
+		}
+		if descriptor.DDB[ddbUUID] == "" {
+			descriptor.DDB[ddbUUID] = backing.Uuid
+		}
+		if size > descriptor.Capacity() {
+			descriptor.Extent[0].Size = size / vmdk.SectorSize
+		}
 		_ = ctx.Map.FileManager().SaveDiskDescriptor(ctx, descriptor, file)
 	}
 }
