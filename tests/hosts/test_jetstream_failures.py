@@ -1,6 +1,7 @@
 """NATS that restarts, fills up, forbids, or loses its streams under the worker; vCenters that are away."""
 
 import asyncio
+import json
 import threading
 import time
 from collections.abc import Awaitable, Callable
@@ -18,6 +19,7 @@ from vsphere_functions.hosts.nats_connection import connected
 from vsphere_functions.hosts.nats_names import DEAD, REQUESTS, RESULTS
 from vsphere_functions.hosts.nats_setup import set_up, setup
 from vsphere_functions.local.nats_server import NatsServer
+from vsphere_functions.runtime import telemetry
 from vsphere_functions.runtime.settings import Nats, Settings, SettingsError
 
 
@@ -48,6 +50,36 @@ def test_a_dependency_that_is_down_is_asked_seldom_and_then_the_request_is_given
             assert (await one.js.stream_info(DEAD)).state.messages == 1
 
     asyncio.run(run())
+
+
+def test_the_log_tells_of_each_failure_with_its_code_and_its_request(
+    nats_server: NatsServer, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """What an operator has: tried again, given up, failed; nothing of a request that goes well."""
+    telemetry.configure()
+
+    async def run() -> None:
+        world, configured = World(), on(nats_server, attempts=2)
+        async with producer(nats_server, configured) as one, working(configured, world):
+            world.failures = [CallError(Code.UNAVAILABLE, "away")] * 2
+            await one.ask(request(id="dies"))
+            world.failures = [CallError(Code.NOT_FOUND, "no such thing")]
+            await one.ask(request(id="fails"))
+            await one.ask(request(id="is-well"))
+
+    asyncio.run(run())
+    lines = [json.loads(line) for line in capfd.readouterr().err.splitlines() if line.startswith("{")]
+    told = [
+        (line["request"], line["event"], line["code"], line["reason"], line["level"], line["function"])
+        for line in lines
+        if "request" in line
+    ]
+    about = "create_machine"
+    assert told == [
+        ("dies", "a request will be tried again", "Unavailable", "away", "info", about),
+        ("dies", "a request is given up", "Unavailable", "away", "warning", about),
+        ("fails", "a request has failed", "NotFound", "no such thing", "info", about),
+    ]
 
 
 @pytest.mark.parametrize("when", ["idle", "working", "finishing"])

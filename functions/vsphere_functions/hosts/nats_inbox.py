@@ -133,13 +133,9 @@ class Inbox:
             case Foreign(reason):
                 error = CallError(Code.INVALID_ARGUMENT, reason)
                 await self._because(message, _subject(address), Trouble.FOREIGN, error)
-            case Again(delay, begun=True):
-                telemetry.log().info(
-                    "a request will be tried again", request=address.token, delay=round(delay, 1)
-                )
-                await self._later(message, delay)
-            case Again(delay):
-                self.queues.put_off(_subject(address), message.metadata.sequence.stream, delay)
+            case Again(delay, begun=begun):
+                if not begun:
+                    self.queues.put_off(_subject(address), message.metadata.sequence.stream, delay)
                 await self._later(message, delay)
             case _:
                 telemetry.log().warning("another worker has taken over", request=address.token)

@@ -216,6 +216,13 @@ class Attempt:
             next_attempt=self._desk.clock() + timedelta(seconds=decision.delay),
         )
         self._report(said, self._held.record.steps)
+        telemetry.log().info(
+            "a request will be tried again",
+            code=outcome.code,
+            reason=outcome.message,
+            attempt=record.attempts,
+            delay=round(decision.delay, 1),
+        )
         return Again(decision.delay, f"{outcome.code}: {outcome.message}")
 
     def _goes_on(self) -> bool:
@@ -228,6 +235,10 @@ class Attempt:
         event = self._desk.event(self._address, outcome, record.generation)
         reason = outcome if dead and isinstance(outcome, CallError) else None
         await self._write(finished(record, to_json(event), dead=reason))
+        if isinstance(outcome, CallError):
+            say = telemetry.log().warning if dead else telemetry.log().info
+            what = "a request is given up" if dead else "a request has failed"
+            say(what, code=outcome.code, reason=outcome.message, attempts=record.attempts)
         if isinstance(self._prepared, Call) and (makes := self._prepared.makes):
             self._desk.aside(self._desk.making(self._prepared).ended(*makes, self._address.key))
         return Finished(event, expects=record.expects, dead=_letter(self._held.record))
