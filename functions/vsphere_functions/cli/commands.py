@@ -6,13 +6,14 @@ from vsphere_functions.cli.demo import demo
 from vsphere_functions.cli.dlq import dlq
 from vsphere_functions.cli.example import example
 from vsphere_functions.cli.invoke import invoke
+from vsphere_functions.cli.nats_config import nats_config
 from vsphere_functions.cli.serve import serve
 from vsphere_functions.cli.settings import settings
 from vsphere_functions.cli.setup import setup
 from vsphere_functions.cli.up import up
 from vsphere_functions.cli.worker import worker
 
-COMMANDS = (worker, serve, setup, settings, invoke, example, up, demo)
+COMMANDS = (worker, serve, setup, settings, nats_config, invoke, example, up, demo)
 
 app = typer.Typer(
     name="vsphere-functions",

@@ -30,15 +30,18 @@ def nats_server_binary() -> Path:
 class NatsServer:
     """A server that keeps its port and its store over `restart`.
 
-    `port` 0 takes a free one. `config` is the text of a configuration file; port, store and
-    JetStream are ours. `store` is a folder that outlives the server; without it, one that does not.
+    `port` 0 takes a free one. `config` is the text of a configuration file; ports, store and JetStream are ours,
+    or with `jetstream` false the file's. `store` is a folder that outlives the server; without it, one that does not.
     """
 
-    def __init__(self, *, port: int = 0, config: str = "", store: Path | None = None) -> None:
+    def __init__(
+        self, *, port: int = 0, config: str = "", store: Path | None = None, jetstream: bool = True
+    ) -> None:
         self._folder = tempfile.TemporaryDirectory(prefix="nats-server-")
         self.home = Path(self._folder.name)
         self.store = store or self.home / "store"
         self.port = port
+        self._jetstream = jetstream
         self.monitor_port = 0
         self._process: subprocess.Popen[str] | None = None
         (self.home / "nats.conf").write_text(config)
@@ -108,7 +111,7 @@ class NatsServer:
     def _command(self) -> list[str]:
         ports = ["-p", str(self.port or -1), "-m", str(self.monitor_port or -1)]
         files = ["-c", self.home / "nats.conf", "-l", self.home / "nats.log", "--ports_file_dir", self.home]
-        stores = ["-js", "-sd", self.store]
+        stores = ["-js", "-sd", self.store] if self._jetstream else []
         return [str(word) for word in (nats_server_binary(), "-a", "127.0.0.1", *ports, *files, *stores)]
 
     def _await_ports(self) -> None:

@@ -63,7 +63,8 @@ class Server:
 class Stack:
     """Servers, settings and streams, ready; workers and a router are started when they are asked for.
 
-    `sections` go over those of the settings file, as `{"nats": {"ack_wait_seconds": 2}}`. To be entered in the main
+    `nats` is a server of one's own making. `sections` go over those of the settings file, as
+    `{"nats": {"ack_wait_seconds": 2}}`. To be entered in the main
     thread: all processes are killed with it.
     """
 
@@ -73,9 +74,10 @@ class Stack:
         nats_port: int = 0,
         vcenter_port: int = 0,
         vms: int = 0,
+        nats: NatsServer | None = None,
         sections: Mapping[str, Mapping[str, Any]] | None = None,
     ) -> None:
-        self.nats = NatsServer(port=nats_port)
+        self.nats = nats or NatsServer(port=nats_port)
         self.vcenter = SimulatedVCenter(vms=vms, port=vcenter_port)
         self.servers: list[Server] = []
         self._sections = sections or {}
