@@ -177,6 +177,37 @@ def test_a_stopped_worker_changes_nothing_once_another_has_taken_over(
     on_stage(nats_server, world, play)
 
 
+def test_a_worker_stopped_in_its_work_says_nothing_when_it_wakes_up(
+    nats_server: NatsServer, world: FileWorld
+) -> None:
+    """Its record and lease are another's by then: no result and no progress of its own.
+
+    What still lies in its connection it answers from the record, as the other worker did.
+    """
+
+    async def play(one: Producer, begin: Begin) -> None:
+        (world.folder / "blind").touch()
+        stopped, event = begin(), request()
+        await one.publish(event)
+        await until(lambda: len(one.on("progress")) == 1, 60)
+        stopped.send_signal(signal.SIGSTOP)
+        (world.folder / "blind").unlink()
+        begin()
+        result = await one.result(event, 60)
+        await one.settled(60)
+        told = len(one.on("progress"))
+        stopped.send_signal(signal.SIGCONT)
+        await until(lambda: "another worker has taken over" in (world.folder / "log").read_text(), 60)
+        assert await one.stored(event) == result
+        assert len({message.data for message in one.on("result")}) == 1
+        assert len(one.on("progress")) == told
+        assert world.effects()[0] == "create m-1"
+        assert len(world.effects()) == 2, "made once, resumed once"
+        assert (await one.js.stream_info(RESULTS)).state.messages == 1
+
+    on_stage(nats_server, world, play)
+
+
 def test_a_crash_loop_ends_with_the_attempts(nats_server: NatsServer, world: FileWorld) -> None:
     """Attempts count at the claim: a request that kills each worker is given up, dead letter and all."""
 

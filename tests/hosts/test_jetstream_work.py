@@ -349,3 +349,43 @@ def test_others_go_on_while_a_machine_is_busy(nats_server: NatsServer) -> None:
         return info.delivered is not None and info.delivered.consumer_seq >= times
 
     asyncio.run(run())
+
+
+def test_a_machine_that_stays_busy_for_too_long_ends_the_wait(nats_server: NatsServer) -> None:
+    """After limits.busy_seconds, with Aborted and a dead letter that no attempt is counted in."""
+
+    async def run() -> None:
+        world, configured = World(), on(nats_server, busy_seconds=0.5)
+        go = threading.Event()
+        world.between = lambda _: go.wait(60)
+        async with producer(nats_server, configured) as one, working(configured, world):
+            busy, waits = request(), request("delete_machine")
+            await one.publish(busy)
+            await until(lambda: world.effects, 60)
+            error = (await one.ask(waits)).data["error"]
+            assert (error["code"], error["message"]) == (
+                "Aborted",
+                "another request holds the machine or volume",
+            )
+            await until(lambda: one.on("dead"), 60)
+            assert (one.on("dead")[0].headers or {})["vsphere-attempts"] == "0"
+            go.set()
+            assert "error" not in (await one.result(busy, 60)).data
+        assert world.effects == ["create m-1"]
+
+    asyncio.run(run())
+
+
+def test_a_worker_takes_only_requests_of_its_own_vcenters(nats_server: NatsServer) -> None:
+    async def run() -> None:
+        both = on(nats_server)
+        both = both.model_copy(update={"vcenters": {**both.vcenters, "other": both.vcenters["default"]}})
+        own = both.model_copy(update={"worker": both.worker.model_copy(update={"vcenters": ("default",)})})
+        async with producer(nats_server, both) as one, working(own, World()):
+            await one.publish(request(name="m-2"), label="other")
+            await one.ask(request())
+            assert await one.waiting() == 1
+            async with working(both, World()):
+                await one.settled(60)
+
+    asyncio.run(run())

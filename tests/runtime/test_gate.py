@@ -124,3 +124,14 @@ def test_slots_that_are_known_to_be_free_are_given_out_once_and_not_for_long(
     gate.found_free(FOUR, {"slot.vcenter.1": 4})
     gate.forget([FOUR])
     assert gate.grab([FOUR]) == {}
+
+
+def test_caps_of_which_nothing_is_known_any_more_are_dropped(gate: Gate, clock: Clock) -> None:
+    """Each request can name another template."""
+    gate.wait(TWO, 1, 10**9)
+    for n in range(5000):
+        clock.now += 1
+        gate.found_free(Cap(f"free {n}", 2), {f"slot.{n}.0": 1})
+        gate.found_full(Cap(f"full {n}", 2), LIMITS)
+    assert len(gate._free) + len(gate._lines) <= 1001
+    assert gate.crowded([TWO]), "who waits is not forgotten"

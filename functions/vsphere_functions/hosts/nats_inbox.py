@@ -65,6 +65,7 @@ class Inbox:
         self.queues.came(subject, message.metadata.sequence.stream)
         try:
             await self._received(message, subject)
+            self._broken.pop(message.metadata.sequence.stream, None)
             self.problem = None
         except StoreError as error:
             self.problem = str(error)

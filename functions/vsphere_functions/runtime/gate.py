@@ -14,6 +14,7 @@ _FULL_STILL = (
     1 / 8
 )  # of limits.retry_seconds: so long is a cap that was full taken to be full, as waits begin
 _REMEMBERED = 5.0  # seconds that a look lasts, so that what resumed creates hold beyond a cap is seen
+_MANY = 1000  # caps, above which those are dropped of which nothing is known any more
 _GRACE = 1.0  # seconds: a request that has not come back by then has gone to another worker
 
 
@@ -106,6 +107,7 @@ class Gate:
 
     def found_full(self, cap: Cap, limits: Limits) -> None:
         """Take a cap to be full for a moment."""
+        self._tidy()
         self._free.pop(cap.key, None)
         line = self._lines.setdefault(cap.key, _Line())
         line.full_until = self._clock() + limits.retry_seconds * _FULL_STILL
@@ -139,7 +141,16 @@ class Gate:
 
     def found_free(self, cap: Cap, slots: dict[str, int]) -> None:
         """Remember for a while what a look has found free."""
+        self._tidy()
         self._free[cap.key] = _Free(self._clock() + _REMEMBERED, slots)
+
+    def _tidy(self) -> None:
+        """Drop what says nothing any more, once there is much: requests name templates as they like."""
+        if len(self._free) + len(self._lines) < _MANY:
+            return
+        now = self._clock()
+        self._free = {key: one for key, one in self._free.items() if now < one.until}
+        self._lines = {key: one for key, one in self._lines.items() if one or now < one.full_until}
 
     def forget(self, caps: Iterable[Cap]) -> None:
         """Remember nothing: others have been faster."""
