@@ -33,7 +33,7 @@ def env(tmp_path: Path) -> dict[str, str]:
     return {"VSPHERE_FUNCTIONS_CONFIG": str(file), "HTTP_URL": "http://127.0.0.1:1"}
 
 
-@pytest.mark.parametrize("command", [command.__name__ for command in COMMANDS])
+@pytest.mark.parametrize("command", [command.__name__.replace("_", "-") for command in COMMANDS])
 def test_every_command_says_what_it_does(command: str) -> None:
     said = run(command, "--help")
     assert said.returncode == 0

@@ -107,7 +107,7 @@ def test_a_stale_document_is_named_and_written_anew(
     assert readme.endswith("<!-- /functions -->\nrest\n")
 
 
-@pytest.mark.parametrize("command", [command.__name__ for command in COMMANDS])
+@pytest.mark.parametrize("command", [command.__name__.replace("_", "-") for command in COMMANDS])
 def test_every_command_is_documented(command: str) -> None:
     assert f"## {command}\n" in (ROOT / "docs" / "reference" / "cli.md").read_text()
 

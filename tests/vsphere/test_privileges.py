@@ -10,7 +10,7 @@ import pytest
 from pyVmomi import VmomiSupport, vim
 
 from support.machines import at, foreign, validate
-from vsphere_functions.cli.vcenter_files import role
+from vsphere_functions.cli.infra.vcenter import role
 from vsphere_functions.local.tools import ensure
 from vsphere_functions.local.vcenter import SimulatedVCenter
 from vsphere_functions.runtime.catalogue import CATALOGUE

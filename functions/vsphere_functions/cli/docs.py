@@ -13,8 +13,7 @@ from vsphere_events import schemas
 from vsphere_events.functions import FUNCTIONS
 from vsphere_events.subjects import Kind
 from vsphere_functions.cli.commands import app
-from vsphere_functions.cli.nats_files import nats_files
-from vsphere_functions.cli.vcenter_files import of_function, vcenter_files
+from vsphere_functions.cli.privileges_page import of_function, privileges_page
 from vsphere_functions.runtime.catalogue import CATALOGUE
 from vsphere_functions.runtime.delivery_table import delivery_table
 from vsphere_functions.runtime.settings_table import settings_table
@@ -32,8 +31,7 @@ def documents(root: Path) -> dict[Path, str]:
         reference / "settings.md": MADE + _SETTINGS + settings_table(),
         reference / "delivery.md": MADE + _DELIVERY + delivery_table() + _EXPLAINED,
         reference / "cli.md": MADE + "\n".join(_commands()),
-        **vcenter_files(root),
-        **nats_files(root),
+        reference / "privileges.md": MADE + privileges_page(),
     }
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from vsphere_events.subjects import is_vcenter
-from vsphere_functions.cli.infra import compose, kubernetes, kubernetes_keda, openfaas, systemd
+from vsphere_functions.cli.infra import compose, kubernetes, kubernetes_keda, nats, openfaas, systemd, vcenter
 from vsphere_functions.cli.infra import knative_brokers as brokers
 from vsphere_functions.cli.infra import knative_services as services
 
@@ -15,7 +15,7 @@ INFRA = Path(__file__).parents[4] / "infra"
 
 def files(labels: Sequence[str]) -> Iterator[tuple[str, str]]:
     """Give every generated file, by its path below `infra/`, for the vCenters of these names."""
-    for part in (kubernetes, kubernetes_keda, services, brokers, openfaas, compose, systemd):
+    for part in (kubernetes, kubernetes_keda, services, brokers, openfaas, compose, systemd, nats, vcenter):
         yield from part.files(labels)
 
 
