@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Self, TypeAlias, TypeVar
 
-from nats.aio.client import Client
 from nats.aio.msg import Msg
 
 from vsphere_events.cloud_event import CloudEvent
@@ -166,8 +165,7 @@ class Choice:
 class DeadLetters:
     """The stream of dead letters over one connection; StoreError when it does not answer."""
 
-    def __init__(self, client: Client, calls: Calls) -> None:
-        self.client = client
+    def __init__(self, calls: Calls) -> None:
         self.calls = calls
 
     async def rows(self, choice: Choice) -> list[Row]:
@@ -229,7 +227,7 @@ def with_letters(settings: Settings, work: Callable[[DeadLetters], Awaitable[T]]
             calls = Calls(client)
             await calls.open()
             try:
-                return await work(DeadLetters(client, calls))
+                return await work(DeadLetters(calls))
             except NoStreamError as error:
                 raise SettingsError("a stream is missing; run setup") from error
             except StoreError as error:

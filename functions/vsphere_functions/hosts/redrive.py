@@ -1,23 +1,20 @@
 """Send a dead letter's request again: its record is opened for the next generation, then the request published."""
 
-import json
+import re
 from datetime import UTC, datetime
 
 from vsphere_events.code import Code
-from vsphere_events.envelope import from_json
+from vsphere_events.envelope import from_json, to_nats
 from vsphere_events.error import CallError
 from vsphere_events.subjects import request_subject, result_subject
 from vsphere_functions.hosts.dead_letters import DeadLetters, Letter
 from vsphere_functions.hosts.kv import KvStore
-from vsphere_functions.hosts.nats_calls import RefusedError, answer_of
+from vsphere_functions.hosts.nats_calls import WRONG_LAST_SEQUENCE, RefusedError, answer_of, status_of
 from vsphere_functions.hosts.nats_names import RESULTS
-from vsphere_functions.hosts.nats_outbox import Outbox
 from vsphere_functions.runtime.dispatch import Address, address_of
 from vsphere_functions.runtime.operations import Record, State, redriven
-from vsphere_functions.runtime.perform import Finished
-from vsphere_functions.runtime.store import Bucket
+from vsphere_functions.runtime.store import Bucket, StoreError
 
-_NO_MESSAGE = 10037
 _ROUNDS = 5  # of reading and being overtaken
 
 
@@ -57,7 +54,6 @@ class _Redrive:
         self._letter = letter
         self._address = address
         self._store = KvStore(letters.calls)
-        self._outbox = Outbox(letters.client, letters.calls, "redrive")
 
     async def open(self) -> Record:
         """Have the record say that the request is to be tried anew."""
@@ -81,9 +77,10 @@ class _Redrive:
             if record.final:
                 raise _refused(f"it has ended since: {record.state}")
             return record
+        last = 0
         if record.state is State.DEAD and record.generation == self._letter.generation:
-            await self._publish(record)
-        return redriven(record, self._letter.generation, await self._result())
+            last = await self._publish(record)
+        return redriven(record, self._letter.generation, last)
 
     async def _anew(self) -> Record:
         """Write the record of a request that has none, or none any more: the letter knows its place in the order."""
@@ -94,31 +91,45 @@ class _Redrive:
             id=event.id,
             sequence=self._letter.sequence,
             generation=self._letter.generation + self._has_record,
-            expects=await self._result(),
+            expects=await self._last(),
         )
 
     @property
     def _has_record(self) -> bool:
         return self._letter.message_id == f"{self._address.key}.{self._letter.generation}"
 
-    async def _publish(self, record: Record) -> None:
-        """Publish the recorded failure, as a worker does that finds it; later it would take the next one's place."""
+    async def _publish(self, record: Record) -> int:
+        """Publish the recorded failure, as a worker does that finds it; later it would take the next one's place.
+
+        The sequence of the last result, which is it or what stands there already: the stream's leader tells, while a
+        copy that is read can lag behind.
+        """
         assert record.result is not None
         assert self._letter.received
-        finished = Finished(from_json(record.result), expects=record.expects)
-        await self._outbox.result(self._address, finished, self._letter.received.mode)
-
-    async def _result(self) -> int:
-        """Find the sequence of the last result, 0 for none; its leader is asked, since copies can lag behind."""
-        subject = result_subject(self._address.label, self._address.function.name, self._address.token)
-        wanted = json.dumps({"last_by_subj": subject}).encode()
+        headers, body = to_nats(from_json(record.result), self._letter.received.mode)
+        headers["Nats-Expected-Last-Subject-Sequence"] = str(record.expects)
         try:
-            answer = answer_of(await self._calls.ask(f"$JS.API.STREAM.MSG.GET.{RESULTS}", wanted))
+            return await self._calls.publish(self._subject, body, headers)
         except RefusedError as error:
-            if error.code == _NO_MESSAGE:
-                return 0
+            found = re.search(r"\d+$", str(error))
+            if error.code == WRONG_LAST_SEQUENCE and found:
+                return int(found[0])
             raise
-        return int(answer["message"]["seq"])
+
+    async def _last(self) -> int:
+        """Find the sequence of the last result, 0 for none; for a request whose record is gone, so it is old."""
+        message = await self._calls.ask(f"$JS.API.DIRECT.GET.{RESULTS}.{self._subject}")
+        status = status_of(message)
+        if status == "404":
+            return 0
+        if status is not None:
+            answer_of(message)
+            raise StoreError(f"the results answer {status}")
+        return int((message.headers or {})["Nats-Sequence"])
+
+    @property
+    def _subject(self) -> str:
+        return result_subject(self._address.label, self._address.function.name, self._address.token)
 
 
 def _refused(reason: str) -> CallError:
