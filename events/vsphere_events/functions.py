@@ -20,10 +20,7 @@ class Function:
     changes: bool
 
     def parse(self, event: CloudEvent) -> Any:
-        """Validate a request event's data: an instance of `request`.
-
-        InvalidArgument with every violation; Unimplemented when only fields are named that are not built yet.
-        """
+        """Validate a request event's data: an instance of `request`; InvalidArgument with every violation."""
         if not isinstance(event.data, dict):
             kind = event.datacontenttype or "nothing"
             raise CallError(Code.INVALID_ARGUMENT, f"data should be a JSON object; it is {kind}")

@@ -22,8 +22,6 @@ from vsphere_events.error import CallError, Detail
 
 MOST = 1000
 """Violations that are told one by one."""
-UNIMPLEMENTED = "unimplemented"
-"""The type of a pydantic error that says a field is known but not built yet."""
 
 _SPELLINGS = {
     "capacity_kb": "capacityKB",
@@ -99,10 +97,7 @@ class Model(BaseModel):
 
     @classmethod
     def parse(cls, data: object) -> Self:
-        """Validate JSON data in the wire's spelling; InvalidArgument with every violation at once.
-
-        Unimplemented, naming the fields, when nothing else is wrong than fields that are not built yet.
-        """
+        """Validate JSON data in the wire's spelling; InvalidArgument with every violation at once."""
         try:
             return cls.model_validate(data, by_alias=True, by_name=False)
         except ValidationError as error:
@@ -132,12 +127,8 @@ def violations(error: ValidationError) -> tuple[Detail, ...]:
 
 
 def refusal(error: ValidationError) -> CallError:
-    """Turn a validation error into InvalidArgument, or Unimplemented when only unbuilt fields are named."""
-    details = violations(error)
-    if all(one["type"] == UNIMPLEMENTED for one in error.errors(include_url=False)):
-        named = ", ".join(detail.field or "" for detail in details)
-        return CallError(Code.UNIMPLEMENTED, f"not built yet: {named}; nothing was changed", details=details)
-    return problems(details)
+    """Turn a validation error into InvalidArgument."""
+    return problems(violations(error))
 
 
 def problems(details: tuple[Detail, ...]) -> CallError:

@@ -4,12 +4,11 @@ from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, field_validator
-from pydantic_core import PydanticCustomError
 
 from vsphere_events.error import CallError
 from vsphere_events.hardware import Allocation, DataDisk, SystemDisk, whole_pages, zero_is_absent
 from vsphere_events.machine_volume import MOST_VOLUMES, MachineVolume, mounts
-from vsphere_events.model import UNIMPLEMENTED, Bool, Int, Model, Name, OptionalName, Text, plain
+from vsphere_events.model import Bool, Int, Model, Name, OptionalName, Text, plain
 from vsphere_events.networks import Network, doubles
 from vsphere_events.owner import Owner, owner_of
 from vsphere_events.provider_id import LONGEST_REGION
@@ -18,9 +17,6 @@ DATASTORES = ("datastore", "datastore_cluster")
 COMPUTES = ("compute_cluster", "resource_pool", "host_system")
 MOST_TAGS = 50
 """Each becomes a custom attribute of the whole vCenter, of which it takes a few hundred."""
-
-UNBUILT = ("volumes",)
-"""Fields that a create refuses as Unimplemented when they ask for something."""
 
 IGNITION_GUESTS = ("coreos64Guest", "other4xLinux64Guest")
 """Guests that boot from Ignition unless `bootstrap` says otherwise, as in Gardener."""
@@ -117,13 +113,6 @@ class CreateSpec(ProviderSpec):
 
     template_vm: Name
 
-    @field_validator(*UNBUILT)
-    @classmethod
-    def _not_built(cls, value: Any) -> Any:
-        if value:
-            raise PydanticCustomError(UNIMPLEMENTED, "not built yet")
-        return value
-
     @classmethod
     def across(cls, given: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         """Demand a datastore, a place to run, and what fits together; see the rules below."""
@@ -187,9 +176,3 @@ def _number(given: Any) -> int | None:
 
 
 RULES = (_places, _cards, _sizes, _boot, mounts)
-
-
-def unbuilt(spec: ProviderSpec) -> tuple[str, ...]:
-    """Name the fields, in the wire's spelling, that ask for something not built yet."""
-    names = (name for name in UNBUILT if getattr(spec, name))
-    return tuple(ProviderSpec.model_fields[name].alias or name for name in names)

@@ -17,7 +17,7 @@ from vsphere_events.machine import Call, MachineName, PageSize
 from vsphere_events.model import Bool, Int, Model, Name, Result, State
 from vsphere_events.provider_id import ProviderIDField
 from vsphere_events.provider_spec import ProviderSpec
-from vsphere_events.volume_name import LINK, SelfLink, Store, VolumeID
+from vsphere_events.volume_name import LINK, SelfLink, Store, VmdkPath, VolumeID
 
 ANONYMOUS = UUID("5d1a9c0e-3f4b-5c86-9a57-0f4de2b7c8a1")
 """The namespace of the ids of anonymous volumes; fixed for ever."""
@@ -213,7 +213,7 @@ class AttachVolumeRequest(VolumeRequest):
     machine_name: MachineName
     provider_id: ProviderIDField | None = None
     provider_spec: ProviderSpec
-    vmdk_path: Name | None = None
+    vmdk_path: VmdkPath | None = None
     read_only: Bool = False
     last_known_state: State | None = None
 

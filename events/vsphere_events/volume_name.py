@@ -43,6 +43,8 @@ def _vmdk_path(text: str) -> str:
     found = _VMDK.fullmatch(plain(text))
     if not found or {"", ".", ".."} & set(found[1].split("/")):
         raise ValueError("should be `[datastore] folder/disk.vmdk`, without . and ..")
+    if _TAIL.search(text.removesuffix(".vmdk")):
+        raise ValueError("is one of vSphere's own files and not the descriptor of a disk")
     return text
 
 

@@ -13,7 +13,7 @@ from vsphere_events.machine import CreateMachineRequest, DeleteMachineRequest
 from vsphere_events.machine_volume import MachineVolume
 from vsphere_events.networks import Network
 from vsphere_events.owner import Owner
-from vsphere_events.provider_spec import UNBUILT, CreateSpec, ProviderSpec, unbuilt
+from vsphere_events.provider_spec import CreateSpec, ProviderSpec
 from vsphere_functions.vsphere.wanted import spec_digest
 
 ASKING: dict[str, Any] = {"volumes": [{"id": "data-1", "mountPath": "/data"}]}
@@ -147,30 +147,6 @@ def test_other_extra_config_is_taken_and_what_xml_cannot_carry_is_refused() -> N
     assert _create(SPEC | {"extraConfig": extra}).extra_config == extra
     for value in ("\x00", "\x0b", "\ufffe", "\ud800"):
         assert _fields(SPEC | {"extraConfig": {"a": value}}) == {"providerSpec.extraConfig.a"}
-
-
-def test_the_table_of_unbuilt_fields_is_whole() -> None:
-    assert {ProviderSpec.model_fields[name].alias for name in UNBUILT} == ASKING.keys()
-    everything = ProviderSpec.parse(OWNED | ASKING)
-    assert set(unbuilt(everything)) == ASKING.keys()
-    assert unbuilt(ProviderSpec.parse(FULL | TOLD)) == ()
-
-
-@pytest.mark.parametrize("field", ASKING)
-def test_a_field_that_is_not_built_yet_is_unimplemented_by_name(field: str) -> None:
-    error = _refusal(SPEC | {field: ASKING[field]})
-    assert error.code is Code.UNIMPLEMENTED
-    assert [detail.field for detail in error.details] == [f"providerSpec.{field}"]
-    assert f"providerSpec.{field}" in error.message
-
-
-def test_all_unbuilt_fields_are_named_and_beside_other_violations_they_are_violations() -> None:
-    error = _refusal(SPEC | ASKING)
-    assert error.code is Code.UNIMPLEMENTED
-    assert {detail.field for detail in error.details} == {f"providerSpec.{field}" for field in ASKING}
-    both = _refusal(SPEC | ASKING | {"network": ""})
-    assert both.code is Code.INVALID_ARGUMENT
-    assert len(both.details) == len(ASKING) + 1
 
 
 @pytest.mark.parametrize(

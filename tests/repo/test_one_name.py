@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 import inspect
-import re
 from pathlib import Path
 
 import pytest
@@ -14,8 +13,6 @@ from support.answering import RESULTS
 from vsphere_events import schemas
 from vsphere_events.client import Client, SyncClient
 from vsphere_events.functions import FUNCTIONS
-from vsphere_events.model import wire_name
-from vsphere_events.provider_spec import UNBUILT
 from vsphere_events.subjects import Kind, event_type, parse_event_type, request_subject
 from vsphere_functions.local.examples import EXAMPLES
 from vsphere_functions.runtime.catalogue import CATALOGUE
@@ -130,9 +127,3 @@ def test_the_documents_name_every_function(name: str) -> None:
 @pytest.mark.parametrize("name", CATALOGUE)
 def test_the_changelog_names_every_built_function(name: str) -> None:
     assert f"`{name}`" in (ROOT / "CHANGELOG.md").read_text()
-
-
-def test_the_limits_name_the_fields_that_are_not_built() -> None:
-    limits = (ROOT / "docs" / "limits.md").read_text()
-    (bullet,) = re.findall(r"^- Fields of the provider spec .*?(?=^- )", limits, re.MULTILINE | re.DOTALL)
-    assert set(re.findall(r"`(\w+)`", bullet)) == set(map(wire_name, UNBUILT))

@@ -114,7 +114,7 @@ def test_calls_for_one_volume_meet_at_its_identity() -> None:
 
 
 @pytest.mark.parametrize("function", ["attach_volume", "detach_volume"])
-@pytest.mark.parametrize("path", ["[ds] vols/VIC/{0}/volumes/v/v.vmdk", "[ds]vols//VIC/{0}/volumes/v/v.vmdk"])
+@pytest.mark.parametrize("path", ["[ds] vols/VIC/{0}/volumes/v/v.vmdk", "[ds]vols/VIC/{0}/volumes/v/v.vmdk"])
 def test_a_volume_by_its_path_meets_the_volume_by_its_id(function: str, path: str) -> None:
     """In each store that the path may be in: two datacenters can have datastores of one name."""
     stores = {
@@ -131,9 +131,31 @@ def test_a_volume_by_its_path_meets_the_volume_by_its_id(function: str, path: st
 
 def test_a_disk_that_lies_in_no_store_is_one_however_its_path_is_spelled() -> None:
     one, other = (
-        call("attach_volume", {**MACHINE, "vmdkPath": path}) for path in ("[ds] a/x.vmdk", "[ds]a//x.vmdk")
+        call("attach_volume", {**MACHINE, "vmdkPath": path}) for path in ("[ds] a/x.vmdk", "[ds]a/x.vmdk")
     )
     assert one.identities == other.identities
+
+
+@pytest.mark.parametrize("function", ["create_machine", "initialize_machine"])
+def test_a_machine_holds_its_volumes_while_it_is_made(function: str) -> None:
+    volumes = [{"id": "v"}, {"selfLink": "vsphere-volume://default/default/w"}, {"vmdkPath": "[ds] x.vmdk"}]
+    data = {"machineName": "m-1", "providerSpec": SPEC | {"volumes": volumes}}
+    create = call(function, data)
+    of_volumes = {
+        call("destroy_volume", {"id": "v"}).identities[0],
+        call("destroy_volume", {"id": "w"}).identities[0],
+        call("attach_volume", {**MACHINE, "vmdkPath": "[ds] x.vmdk"}).identities[1],
+    }
+    assert create.identities[0] == call("delete_machine", MACHINE).identities[0]
+    assert set(create.identities[1:]) == of_volumes
+
+
+def test_a_volume_of_another_vcenter_is_refused_at_its_field() -> None:
+    volumes = [{"id": "v"}, {"selfLink": "vsphere-volume://other/default/w"}]
+    data = {"machineName": "m-1", "providerSpec": SPEC | {"volumes": volumes}}
+    error = refusal(dispatch, address("create_machine", data), settings())
+    assert error.code is Code.INVALID_ARGUMENT
+    assert [detail.field for detail in error.details] == ["providerSpec.volumes.1.selfLink"]
 
 
 def test_an_anonymous_volume_is_named_by_its_request() -> None:

@@ -50,9 +50,9 @@ class Scene:
         """The files of a machine's disks."""
         return [disk.backing.fileName for disk in self.soap.disks(self.machine(name))]
 
-    def modes(self) -> dict[str, str]:
-        """The files of the machine's disks, and how it has them."""
-        disks = self.soap.disks(self.machine())
+    def modes(self, name: str = "worker-1") -> dict[str, str]:
+        """The files of a machine's disks, and how it has them."""
+        disks = self.soap.disks(self.machine(name))
         return {disk.backing.fileName: disk.backing.diskMode for disk in disks}
 
     def reconfigured(self) -> bool:

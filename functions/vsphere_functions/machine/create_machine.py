@@ -3,10 +3,13 @@
 Promises: a request that comes again makes no second machine: it joins the clone that runs, or adopts the VM that
 carries the owner's mark, and finishes it. A VM that is not ours, or that was made from another spec, is left alone
 (AlreadyExists). Everything that is wrong with the data, and then with the names in it, is said at once, before
-anything is cloned (InvalidArgument).
+anything is cloned (InvalidArgument), and so is a volume that another VM has (FailedPrecondition, naming it). Volumes
+are attached before the machine first runs; one that it has already is adopted, and none is ever formatted that holds
+something.
 Source: CreateMachine of Gardener's machine contract; CloneVM_Task of the vSphere API.
 """
 
+from vsphere_events.error import CallError
 from vsphere_events.machine import CreateMachineRequest, CreateMachineResult
 from vsphere_functions.bootstrap.boot import Boot
 from vsphere_functions.context import Context
@@ -17,12 +20,13 @@ from vsphere_functions.vsphere.clone import clone
 from vsphere_functions.vsphere.find import find_own
 from vsphere_functions.vsphere.guest_ip import guest_addresses, wait_for_ip
 from vsphere_functions.vsphere.machine import Machine, provider_id
+from vsphere_functions.vsphere.machine_volumes import attach_volumes, mounting
 from vsphere_functions.vsphere.place import find_place
 from vsphere_functions.vsphere.power import power_on
 from vsphere_functions.vsphere.vcenter import VCenter
 from vsphere_functions.vsphere.wanted import Wanted
 
-FINISH = (record_birth, show_tags, power_on, wait_for_ip, mark_ready)
+FINISH = (record_birth, attach_volumes, show_tags, power_on, wait_for_ip, mark_ready)
 
 
 def create_machine(request: CreateMachineRequest, ctx: Context) -> Steps[CreateMachineResult]:
@@ -32,20 +36,27 @@ def create_machine(request: CreateMachineRequest, ctx: Context) -> Steps[CreateM
     machine = yield from find_own(vcenter, want)
     if machine is None:
         place = find_place(vcenter, want)
+        want = want.mounting(place.volumes)
         machine = yield from clone(vcenter, want, place)
+    else:
+        want = mounting(vcenter, machine, want)
     return (yield from finish(vcenter, machine, want))
 
 
 def wanted(request: CreateMachineRequest, ctx: Context) -> Wanted:
     """Return what the request wants, with the data that the guest boots from."""
-    want = Wanted.of(request)
+    want = Wanted.of(request).finding_volumes_in(ctx.stores)
     return want.booting_from(Boot.of(want.machine, want.instance_uuid, want.spec, ctx.user_data))
 
 
 def finish(vcenter: VCenter, machine: Machine, want: Wanted) -> Steps[CreateMachineResult]:
     """Go through what is left to do; each step looks before it acts."""
-    for step in FINISH:
-        yield from step(vcenter, machine, want)
+    try:
+        for step in FINISH:
+            yield from step(vcenter, machine, want)
+    except CallError as error:
+        error.provider_id = error.provider_id or str(provider_id(machine))
+        raise
     return CreateMachineResult(
         provider_id=provider_id(machine),
         node_name=want.machine,

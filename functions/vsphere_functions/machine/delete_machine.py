@@ -1,9 +1,10 @@
 """Delete a machine; what it was not born with survives it.
 
 Promises: every disk that the machine was not born with is taken off, verified and reported before the VM is
-destroyed; one that cannot be taken off stops the delete (FailedPrecondition, nothing destroyed). A machine that
-is not there is OK, once its absence is proven; with a providerID only that incarnation counts, so a late delete
-does not hit a newer machine of the name. A VM that is out of reach is left alone (Unavailable).
+destroyed, a volume with its selfLink; what an interrupted delete took off is reported by the next. One that cannot be
+taken off stops the delete (FailedPrecondition, nothing destroyed). A machine that is not there is OK, once its absence
+is proven; with a providerID only that incarnation counts, so a late delete does not hit a newer machine of the name. A
+VM that is out of reach is left alone (Unavailable).
 Source: DeleteMachine of Gardener's machine contract; Destroy_Task of the vSphere API.
 """
 
@@ -27,7 +28,7 @@ def delete_machine(request: DeleteMachineRequest, ctx: Context) -> Steps[DeleteM
         return _result(request.provider_id, state)
     refuse_question(machine)
     yield from power_off(vcenter, machine, state)
-    state = yield from detach(vcenter, machine, state)
+    state = yield from detach(vcenter, ctx.stores, machine, state)
     yield from destroy(vcenter, machine, state)
     return _result(provider_id(machine), state)
 

@@ -12,6 +12,7 @@ from vsphere_functions.context import Context
 from vsphere_functions.machine.create_machine import finish, wanted
 from vsphere_functions.steps import Steps
 from vsphere_functions.vsphere.find import adopt, find_machine, find_own
+from vsphere_functions.vsphere.machine_volumes import mounting
 
 
 def initialize_machine(request: InitializeMachineRequest, ctx: Context) -> Steps[InitializeMachineResult]:
@@ -23,5 +24,6 @@ def initialize_machine(request: InitializeMachineRequest, ctx: Context) -> Steps
     if machine is None:
         ctx.refuse_unfinished(want.owner, want.machine)
         raise CallError(Code.NOT_FOUND, f"there is no machine {want.machine} of {want.owner} to finish")
-    made = yield from finish(vcenter, adopt(machine, want), want)
+    machine = adopt(machine, want)
+    made = yield from finish(vcenter, machine, mounting(vcenter, machine, want))
     return InitializeMachineResult(**dict(made))

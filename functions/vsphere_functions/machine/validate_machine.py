@@ -19,9 +19,9 @@ def validate_machine(request: ValidateMachineRequest, ctx: Context) -> ValidateM
     if rest is None:
         return ValidateMachineResult(violations=tuple(map(ErrorDetail.of, wrong)))
     vcenter = ctx.vcenter()
-    found, _, more = look(vcenter, wanted(rest, ctx))
-    missing = missing_privileges(vcenter, found)
+    seen = look(vcenter, wanted(rest, ctx))
+    missing = missing_privileges(vcenter, seen.found)
     return ValidateMachineResult(
-        violations=tuple(map(ErrorDetail.of, [*wrong, *more])),
+        violations=tuple(map(ErrorDetail.of, [*wrong, *seen.wrong, *seen.volumes.all_wrong])),
         missing_privileges=tuple(MissingPrivilege(**one._asdict()) for one in missing),
     )

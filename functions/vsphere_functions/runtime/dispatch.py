@@ -11,6 +11,7 @@ from vsphere_events.code import Code
 from vsphere_events.error import CallError
 from vsphere_events.functions import FUNCTIONS, Function
 from vsphere_events.machine import Call as CallData
+from vsphere_events.machine import CreateMachineRequest
 from vsphere_events.provider_spec import ProviderSpec
 from vsphere_events.results import request_hash
 from vsphere_events.subjects import Kind, parse_event_type, request_token
@@ -180,13 +181,20 @@ def _disks(host: str, request: Any, address: Address, settings: Settings) -> Ite
 
     One given by its path is the volume that the path is of, in each store that it may lie in.
     """
-    given = [request] if isinstance(request, AttachVolumeRequest) else []
-    for name in (DiskName.of(one, address.label) for one in given):
+    for name in _named(request, address):
         if name.key is not None:
             yield _volume(name.key)
         elif name.path is not None:
             volumes = stores_of(settings, address.label, host).volumes_at(name.path)
             yield from map(_volume, volumes) if volumes else (("disk", str(name.path)),)
+
+
+def _named(request: Any, address: Address) -> Iterator[DiskName]:
+    if isinstance(request, AttachVolumeRequest):
+        yield DiskName.of(request, address.label)
+    if isinstance(request, CreateMachineRequest):
+        for at, volume in enumerate(request.provider_spec.volumes):
+            yield DiskName.of(volume, address.label, f"providerSpec.volumes.{at}.")
 
 
 def _volume(key: VolumeKey) -> tuple[str, ...]:

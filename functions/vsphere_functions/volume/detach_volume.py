@@ -2,8 +2,7 @@
 
 Promises: its files stay. A disk that is not on the machine is OK, whoever else has it; one that the machine was born
 with, or that a snapshot holds, is not taken off (FailedPrecondition). A volume that was moved elsewhere is found by its
-disk's uuid. The guest is not asked: let it unmount the file system first. Privileges:
-VirtualMachine.Config.RemoveDisk, Datastore.Browse, Datastore.FileManagement, System.View, System.Read.
+disk's uuid. The guest is not asked: let it unmount the file system first.
 Source: VIC's volume support; ReconfigVM_Task of the vSphere API.
 """
 

@@ -16,12 +16,12 @@ from vsphere_functions.vsphere.machine import WHOLE, Machine, keyed, read_machin
 from vsphere_functions.vsphere.named_disk import (
     DiskName,
     NamedDisk,
+    admit,
     find_disk,
     refuse_missing,
-    refuse_unattachable,
 )
+from vsphere_functions.vsphere.reconfigure import additions, reconfigure_spec, removals
 from vsphere_functions.vsphere.slots import room
-from vsphere_functions.vsphere.specs import additions, reconfigure_spec, removals
 from vsphere_functions.vsphere.state import State
 from vsphere_functions.vsphere.stores import Stores
 from vsphere_functions.vsphere.vcenter import VCenter
@@ -30,7 +30,7 @@ _ROW = tuple(dict.fromkeys((*WHOLE, *DISKS)))
 
 
 @dataclass(frozen=True, slots=True)
-class _Sight:
+class Sight:
     """One look at everything, the machine as it shows in it, and a disk that is asked for with the devices it is on."""
 
     seen: InUse
@@ -51,7 +51,7 @@ class _Sight:
     def missing(self) -> list[NamedDisk]:
         """Return the disks that the machine does not have yet; FailedPrecondition for one in another mode."""
         for disk, there in self.disks:
-            _refuse_own(self.machine, there)
+            _refuse_own(self.seen.surroundings.stores, self.machine, there)
             for odd in there:
                 if odd.mode != disk.name.mode:
                     raise CallError(
@@ -80,11 +80,11 @@ def attach(
     nothing is changed then.
     """
     _refuse_unready(machine)
-    sight = _Sight.of(vcenter, stores, machine, names)
+    sight = Sight.of(vcenter, stores, machine, names)
     missing = sight.missing()
     if missing:
         for disk in missing:
-            refuse_unattachable(sight.seen, disk, machine.ref)
+            admit(sight.seen, disk, machine.ref)
         yield from _add(vcenter, sight, missing, state)
         again = read_again(vcenter, machine)
         left = [disk for disk in missing if not disk.on(sight.seen, again)]
@@ -94,7 +94,7 @@ def attach(
     return sight.told(attached=True)
 
 
-def _add(vcenter: VCenter, sight: _Sight, disks: Sequence[NamedDisk], state: State) -> Steps[None]:
+def _add(vcenter: VCenter, sight: Sight, disks: Sequence[NamedDisk], state: State) -> Steps[None]:
     machine = sight.machine
     places = room(machine.row.get("config.hardware.device") or [], len(disks))
     wanted = [(str(disk.path), disk.name.mode) for disk in disks]
@@ -108,12 +108,12 @@ def detach(vcenter: VCenter, stores: Stores, machine: Machine, name: DiskName, s
 
     FailedPrecondition for a disk that the machine was born with, or that a snapshot holds.
     """
-    sight = _Sight.of(vcenter, stores, machine, [name])
+    sight = Sight.of(vcenter, stores, machine, [name])
     ((disk, there),) = sight.disks
     if not there:
         refuse_missing(sight.seen, disk)
         return sight.told(attached=False)[0]
-    _refuse_own(sight.machine, there)
+    _refuse_own(stores, sight.machine, there)
     refuse_snapshots(sight.machine, there)
     state = _at(state, "detach", machine)
     spec = reconfigure_spec({}, deviceChange=removals(there))
@@ -155,9 +155,9 @@ def _refuse_unready(machine: Machine) -> None:
     raise CallError(Code.FAILED_PRECONDITION, f"machine {machine.name!r} {why}; nothing was changed")
 
 
-def _refuse_own(machine: Machine, disks: Iterable[Disk]) -> None:
+def _refuse_own(stores: Stores, machine: Machine, disks: Iterable[Disk]) -> None:
     """Refuse to handle a disk that belongs to the machine itself."""
-    foreign = {disk.key for disk in not_born_with(machine)}
+    foreign = {disk.key for disk in not_born_with(machine, stores)}
     for disk in disks:
         if disk.key not in foreign:
             raise CallError(

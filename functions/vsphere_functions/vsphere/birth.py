@@ -1,6 +1,7 @@
 """The one reconfigure after a clone: what the machine was born with, and what its guest boots from."""
 
 from collections.abc import Mapping
+from typing import Any
 
 from vsphere_events.model import problems
 from vsphere_functions.steps import Step, Steps
@@ -10,7 +11,7 @@ from vsphere_functions.vsphere.hardware import differing
 from vsphere_functions.vsphere.identity import BORN, MARK
 from vsphere_functions.vsphere.machine import Machine, keyed
 from vsphere_functions.vsphere.macs import card_addresses
-from vsphere_functions.vsphere.specs import growth, reconfigure_spec
+from vsphere_functions.vsphere.reconfigure import growth, reconfigure_spec
 from vsphere_functions.vsphere.vapp import vapp_changes
 from vsphere_functions.vsphere.vcenter import VCenter
 from vsphere_functions.vsphere.wanted import Wanted
@@ -26,7 +27,7 @@ def record_birth(vcenter: VCenter, machine: Machine, want: Wanted) -> Steps[None
     extra = _missing(machine, want)
     off = machine.power == "poweredOff"
     settings = differing(machine, want.spec) | vapp_changes(machine, want) if off else {}
-    larger = growth(want.spec, machine.row.get("config.hardware.device")) if off else []
+    larger = growth(want.spec, _own_devices(machine, want)) if off else []
     if not (extra or settings or larger):
         return
     state = want.state_at(vcenter, "record_birth", machine)
@@ -39,15 +40,20 @@ def record_birth(vcenter: VCenter, machine: Machine, want: Wanted) -> Steps[None
 def _missing(machine: Machine, want: Wanted) -> dict[str, str]:
     extra = {}
     if not machine.row.get(keyed(BORN)):
-        strangers = {disk.key for disk in not_born_with(machine)}
-        disks = disks_of(machine.row.get("config.hardware.device"))
-        extra[BORN] = birth_record(disk for disk in disks if disk.key not in strangers)
+        extra[BORN] = birth_record(disks_of(_own_devices(machine, want)))
     mark = machine.mark
     if mark is not None and mark.uuid != machine.uuid:
         extra[MARK] = str(mark.given(machine.uuid))
     if machine.power == "poweredOff":
         extra |= _boot_data(machine, want)
     return extra
+
+
+def _own_devices(machine: Machine, want: Wanted) -> list[dict[str, Any]]:
+    """Leave out the disks that are not the machine's own: they are not grown, and no part of its birth."""
+    strangers = {disk.key for disk in not_born_with(machine, want.stores)}
+    devices = machine.row.get("config.hardware.device") or []
+    return [one for one in devices if int(one["key"]) not in strangers]
 
 
 def _boot_data(machine: Machine, want: Wanted) -> Mapping[str, str]:

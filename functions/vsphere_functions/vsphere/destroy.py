@@ -11,8 +11,9 @@ from vsphere_functions.vsphere.find import refs_of
 from vsphere_functions.vsphere.follow import change
 from vsphere_functions.vsphere.identity import DETACHED
 from vsphere_functions.vsphere.machine import Machine, listed, read_machines
-from vsphere_functions.vsphere.specs import reconfigure_spec, removals
+from vsphere_functions.vsphere.reconfigure import reconfigure_spec, removals
 from vsphere_functions.vsphere.state import State
+from vsphere_functions.vsphere.stores import PLACES, Stores, around
 from vsphere_functions.vsphere.vcenter import VCenter
 
 
@@ -30,7 +31,7 @@ def _read(told: dict[str, object]) -> dict[str, str]:
     return {name: value for name, value in told.items() if name in _TOLD and isinstance(value, str)}
 
 
-def detach(vcenter: VCenter, machine: Machine, state: State) -> Steps[State]:
+def detach(vcenter: VCenter, stores: Stores, machine: Machine, state: State) -> Steps[State]:
     """Take off every disk that the machine was not born with; the state tells these and what earlier tries took off.
 
     The same reconfigure writes the list into the VM, so that an interrupted delete still reports it.
@@ -38,20 +39,36 @@ def detach(vcenter: VCenter, machine: Machine, state: State) -> Steps[State]:
     part of it; nothing is destroyed then.
     """
     before = detached(machine.detached)
-    disks = not_born_with(machine)
+    disks = not_born_with(machine, stores)
     if not disks:
         _own_files_only(machine)
         return state.having_detached(machine.detached) if before else state
     refuse_snapshots(machine, disks)
-    gone = _merged(before, [_told(disk) for disk in disks])
+    links = links_of(vcenter, stores, machine, disks)
+    gone = _merged(before, [_told(disk, links.get(disk.path)) for disk in disks])
     told = json.dumps(gone, separators=(",", ":"))
     state = state.at("detach").having_detached(told)
     spec = reconfigure_spec({DETACHED: told}, deviceChange=removals(disks))
     message = f"detaching {len(disks)} disks"
     yield from change(vcenter, "detach", machine.ref, "ReconfigVM_Task", state, message, spec=spec)
-    _verify(vcenter, machine)
+    _verify(vcenter, stores, machine)
     yield Step("detach", str(state), f"detached {len(disks)} disks")
     return state
+
+
+def links_of(vcenter: VCenter, stores: Stores, machine: Machine, disks: list[Disk]) -> dict[str, str]:
+    """Return the selfLinks of those disks that are volumes, by path; nothing is read when none looks like one."""
+    if not any(stores.cover(disk.path) for disk in disks):
+        return {}
+    where = around(vcenter, stores, vcenter.scan(PLACES))
+    rows = vcenter.read([machine.ref], {"VirtualMachine": ("datastore", "parent")})
+    links = {}
+    for disk in disks:
+        spot = where.spot_of_backing(rows.get(machine.ref, {}), disk.device.get("backing") or {})
+        store, key = spot and where.store_at(spot), spot and where.volume_at(spot)
+        if store and key:
+            links[disk.path] = key.link(store.vcenter)
+    return links
 
 
 def _merged(before: list[dict[str, str]], now: list[dict[str, str]]) -> list[dict[str, str]]:
@@ -59,18 +76,18 @@ def _merged(before: list[dict[str, str]], now: list[dict[str, str]]) -> list[dic
     return [*(one for one in before if one["vmdkPath"] not in paths), *now]
 
 
-_TOLD = frozenset({"vmdkPath", "uuid", "fcdId"})
+_TOLD = frozenset({"vmdkPath", "uuid", "selfLink", "fcdId"})
 
 
-def _told(disk: Disk) -> dict[str, str]:
-    told = {"vmdkPath": disk.path, "uuid": disk.uuid, "fcdId": disk.first_class_id}
+def _told(disk: Disk, link: str | None) -> dict[str, str]:
+    told = {"vmdkPath": disk.path, "uuid": disk.uuid, "selfLink": link, "fcdId": disk.first_class_id}
     return {name: value for name, value in told.items() if value}
 
 
-def _verify(vcenter: VCenter, machine: Machine) -> None:
+def _verify(vcenter: VCenter, stores: Stores, machine: Machine) -> None:
     """Read the machine again and refuse to go on while anything foreign is on it."""
     for again in read_machines(vcenter, [machine.ref]):
-        left = not_born_with(again)
+        left = not_born_with(again, stores)
         if left:
             paths = ", ".join(disk.path for disk in left)
             raise CallError(Code.FAILED_PRECONDITION, f"still attached: {paths}; nothing was destroyed")

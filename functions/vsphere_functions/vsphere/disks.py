@@ -10,6 +10,7 @@ from vsphere_events.code import Code
 from vsphere_events.error import CallError
 from vsphere_functions.vsphere.identity import BORN
 from vsphere_functions.vsphere.machine import Machine, keyed
+from vsphere_functions.vsphere.stores import Stores
 
 KIB_PER_GIB = 1024 * 1024
 _DELTA = re.compile(r"-\d{6}\.vmdk$", re.ASCII)
@@ -60,11 +61,12 @@ def birth_record(disks: Iterable[Disk]) -> str:
     return json.dumps([[disk.key, disk.uuid] for disk in disks], separators=(",", ":"))
 
 
-def not_born_with(machine: Machine) -> list[Disk]:
+def not_born_with(machine: Machine, stores: Stores) -> list[Disk]:
     """Return the disks that have to outlive the machine.
 
-    Born with it is a disk that its record names by key and uuid and that has no first-class id. A machine
-    without a record never had anything attached by us; there, what lies in its own folder is its own.
+    Born with it is a disk that its record names by key and uuid, that has no first-class id and lies in no volume
+    store. A machine without a record never had anything attached by us; there, what lies in its own folder is its
+    own.
     """
     record = machine.row.get(keyed(BORN))
     disks = disks_of(machine.row.get("config.hardware.device"))
@@ -76,7 +78,12 @@ def not_born_with(machine: Machine) -> list[Disk]:
         ]
     born = _born(record)
     return [
-        disk for disk in disks if disk.first_class_id or not disk.uuid or (disk.key, disk.uuid) not in born
+        disk
+        for disk in disks
+        if disk.first_class_id
+        or not disk.uuid
+        or (disk.key, disk.uuid) not in born
+        or stores.cover(disk.path)
     ]
 
 

@@ -6,7 +6,7 @@ from vsphere_events.error import Detail
 from vsphere_events.provider_spec import CreateSpec
 from vsphere_functions.vsphere.disks import KIB_PER_GIB, disks_of
 from vsphere_functions.vsphere.session import Row
-from vsphere_functions.vsphere.slots import slots
+from vsphere_functions.vsphere.slots import places, slots
 from vsphere_functions.vsphere.vapp import unsettable
 
 
@@ -31,12 +31,16 @@ def _system_disk(spec: CreateSpec, template: Row) -> Iterator[tuple[str, str]]:
 
 
 def _data_disks(spec: CreateSpec, template: Row) -> Iterator[tuple[str, str]]:
-    free = len(list(slots(template.get("config.hardware.device") or [])))
+    devices = template.get("config.hardware.device") or []
+    free = len(list(slots(devices)))
     if len(spec.disks) > free:
         yield (
             "disks",
             f"the template's SCSI controllers have room for {free} more disks, not {len(spec.disks)}",
         )
+    left = len(places(devices)) - len(spec.disks)
+    if len(spec.volumes) > left:
+        yield "volumes", f"the machine has room for {left} of the {len(spec.volumes)} volumes"
 
 
 def _sizes(spec: CreateSpec, template: Row) -> Iterator[tuple[str, str]]:

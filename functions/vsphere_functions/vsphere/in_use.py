@@ -112,7 +112,7 @@ class InUse:
     def keys(self, row: Row, devices: Any) -> Iterator[str | Spot]:
         """Yield what each disk of a VM, and each disk below it in its chain, is known by."""
         for backing in _backings(devices):
-            uuid, spot = plain_uuid(backing.get("uuid")), self._spot(row, backing)
+            uuid, spot = plain_uuid(backing.get("uuid")), self.surroundings.spot_of_backing(row, backing)
             yield from (key for key in (uuid, spot) if key)
 
     def _add(self, holder: Holder, row: Row) -> None:
@@ -132,11 +132,6 @@ class InUse:
             spot = self.surroundings.spot_of_file(row, file)
             if spot is not None:
                 self.held[spot].add(where)
-
-    def _spot(self, row: Row, backing: dict[str, Any]) -> Spot | None:
-        on = backing.get("datastore")
-        within = {**row, "datastore": [on]} if isinstance(on, Ref) else row
-        return self.surroundings.spot_of_file(within, backing.get("fileName", ""))
 
 
 def _named(known: _Known, uuids: Iterable[str], spots: Iterable[Spot], besides: Ref | None) -> list[str]:

@@ -18,7 +18,6 @@ from vsphere_functions.vsphere.session import Row
 from vsphere_functions.vsphere.stores import DEFAULT, Spot
 from vsphere_functions.vsphere.volumes import Leaf, describe, find_leaf, not_found
 
-_NO_DISK = re.compile(r"-(flat|delta|sesparse|ctk|rdm|rdmp|digest|[0-9]{6})\.vmdk$", re.ASCII)
 _DELTA = re.compile(r"-[0-9]{6}(-delta|-sesparse)?\.vmdk", re.ASCII)
 
 
@@ -61,14 +60,15 @@ class DiskName:
 
     @classmethod
     def of(cls, given: GivenDisk, label: str, field: str = "") -> Self:
-        """Read a request; InvalidArgument for another vCenter's link and for a path that is none of a disk."""
+        """Read a request; InvalidArgument for another vCenter's link."""
+        key, path = None, None
         if given.vmdk_path:
-            return cls(None, _path(given.vmdk_path, f"{field}vmdkPath"), given.read_only, f"{field}vmdkPath")
-        if given.self_link:
-            key = VolumeKey.of_link(label, given.self_link)
-            return cls(key, None, given.read_only, f"{field}selfLink")
-        key = VolumeKey.of(label, given.store or DEFAULT, given.id or "")
-        return cls(key, None, given.read_only, f"{field}id", vague=not given.store)
+            field += "vmdkPath"
+            path = DatastorePath.parse(given.vmdk_path)
+        else:
+            key = _key(given, label, field)
+            field += "selfLink" if given.self_link else "id"
+        return cls(key, path, given.read_only, field, vague=not given.store)
 
     def __str__(self) -> str:
         return f"volume {self.key.id!r}" if self.key else f"the disk {self.path}"
@@ -79,28 +79,28 @@ class DiskName:
         return "independent_nonpersistent" if self.read_only else "independent_persistent"
 
 
-def _path(text: str, field: str) -> DatastorePath:
+def _key(given: GivenDisk, label: str, field: str) -> VolumeKey:
     try:
-        path = DatastorePath.parse(text)
-    except ValueError:
-        path = DatastorePath("", ())
-    if not path.parts or not path.parts[-1].endswith(".vmdk") or _NO_DISK.search(path.parts[-1]):
-        reason = "should be `[datastore] folder/disk.vmdk`, the descriptor of a disk and not one of its other files"
-        raise problems((Detail(reason, field),))
-    return path
+        if given.self_link:
+            return VolumeKey.of_link(label, given.self_link)
+        return VolumeKey.of(label, given.store or DEFAULT, given.id or "")
+    except CallError as error:
+        field += "selfLink" if given.self_link else "store"
+        raise problems((Detail(error.message, field),)) from None
 
 
 @dataclass(frozen=True, slots=True)
 class NamedDisk:
     """A disk that was looked for, there or not.
 
-    `path` is what the machine's datacenter calls it; `datastores` are the references that its datastore goes by;
-    `uuids` are those that were written down. `leaf` is its folder when it is a volume.
+    `path` is what the machine's datacenter calls it, and `datastore` what that leads to; `datastores` are all
+    references of the same one; `uuids` are those that were written down. `leaf` is its folder when it is a volume.
     """
 
     name: DiskName
     path: DatastorePath
     spots: tuple[Spot, ...]
+    datastore: Ref
     datastores: tuple[Ref, ...]
     files: Files = field(repr=False)
     uuids: tuple[str, ...] = ()
@@ -168,19 +168,15 @@ def find_disk(seen: InUse, row: Row, name: DiskName) -> NamedDisk:
     spot = around.spot_of(ref, path)
     if around.store_at(spot) is not None:
         return _volume(seen, row, name, _key_of_path(seen, name, path, spot))
-    places = tuple(around.same_url(spot))
-    return NamedDisk(name, path, (spot,), places, around.files(ref))
+    return NamedDisk(name, path, (spot,), ref, tuple(around.same_url(spot)), around.files(ref))
 
 
 def _key_of_path(seen: InUse, name: DiskName, path: DatastorePath, spot: Spot) -> VolumeKey:
     """Name the volume of a path in a store; the request holds only those that the path's spelling tells of."""
-    stores, config = seen.surroundings.stores, seen.surroundings.store_at(spot)
-    assert config is not None
-    inside = spot[1][len(config.folder.parts) :]
-    if len(inside) != 2 or inside[1] != f"{inside[0]}.vmdk":
-        reason = f"it lies in the volume store {config.name} and is no volume's disk"
-        raise problems((Detail(reason, name.field),))
-    key = VolumeKey(config.name, inside[0])
+    stores, key = seen.surroundings.stores, seen.surroundings.volume_at(spot)
+    config = seen.surroundings.store_at(spot)
+    if key is None or config is None:
+        raise problems((Detail("it lies in a volume store and is no volume's disk", name.field),))
     if config.vcenter != stores.label or key not in stores.volumes_at(path):
         reason = f"it is a volume; name it by its selfLink, {key.link(config.vcenter)}"
         raise problems((Detail(reason, name.field),))
@@ -197,7 +193,7 @@ def _volume(seen: InUse, row: Row, name: DiskName, key: VolumeKey) -> NamedDisk:
         reason = f"the datastore of store {key.store}, {store.datastore}, is not there where the machine is"
         raise problems((Detail(reason, name.field),))
     path = leaf.disk._replace(datastore=around.atlas.name(here))
-    return NamedDisk(name, path, leaf.spots, datastores, store.files, _written(leaf), leaf)
+    return NamedDisk(name, path, leaf.spots, here, datastores, store.files, _written(leaf), leaf)
 
 
 def _written(leaf: Leaf) -> tuple[str, ...]:
@@ -212,15 +208,17 @@ def refuse_missing(seen: InUse, disk: NamedDisk) -> None:
     """Refuse a disk that is not there: NotFound."""
     if disk.is_there:
         return
-    if disk.name.key is not None:
-        raise not_found(disk.name.key, seen.surroundings.stores, named=not disk.name.vague)
-    raise CallError(Code.NOT_FOUND, f"there is no disk {disk.path}")
+    key, reason = disk.name.key, f"there is no disk {disk.path}"
+    if key is not None:
+        reason = not_found(key, seen.surroundings.stores, named=not disk.name.vague).message
+    raise CallError(Code.NOT_FOUND, reason, details=(Detail(reason, disk.name.field),))
 
 
-def refuse_unattachable(seen: InUse, disk: NamedDisk, machine: Ref | None = None) -> None:
-    """Refuse a disk that the machine cannot have: one that is not there, is not whole, or that another VM holds.
+def admit(seen: InUse, disk: NamedDisk, machine: Ref | None = None) -> str:
+    """Return the uuid of a disk that a machine can have, one to be made when None is given.
 
-    NotFound, FailedPrecondition with the reason or the holders; Unavailable when a VM that is out of reach may hold it.
+    NotFound when it is not there; FailedPrecondition, with the reason or the holders, when it is not whole or another
+    VM has it; Unavailable when a VM that is out of reach may have it.
     """
     _refuse_held(seen, disk, machine, disk.uuids)
     refuse_missing(seen, disk)
@@ -230,11 +228,13 @@ def refuse_unattachable(seen: InUse, disk: NamedDisk, machine: Ref | None = None
             raise _unfit(f"{disk.name} is {volume.state}: {volume.reason}")
     if disk.deltas:
         raise _unfit(f"{disk.name} has a snapshot ({disk.deltas[0]})")
-    _refuse_held(seen, disk, machine, [disk.uuid()])
+    uuid = disk.uuid()
+    _refuse_held(seen, disk, machine, [uuid])
     unread = seen.unread(disk.datastores, away=True)
     if unread:
         message = f"the VM {unread[0]!r} is out of reach and may hold {disk.name}; nothing was changed"
         raise CallError(Code.UNAVAILABLE, message)
+    return uuid
 
 
 def _refuse_held(seen: InUse, disk: NamedDisk, machine: Ref | None, uuids: Iterable[str]) -> None:

@@ -1,7 +1,7 @@
 """Where a machine goes: the spec's names resolved once, and looked at live before each clone."""
 
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 from vsphere_events.code import Code
 from vsphere_events.error import CallError, Detail
@@ -10,6 +10,7 @@ from vsphere_events.provider_spec import CreateSpec
 from vsphere_functions.vsphere.atlas import Atlas
 from vsphere_functions.vsphere.customization import customization_wrong, stored_customization
 from vsphere_functions.vsphere.fit import fit
+from vsphere_functions.vsphere.machine_volumes import VolumesFound, look_for_volumes
 from vsphere_functions.vsphere.privileges import refuse_missing
 from vsphere_functions.vsphere.ref import Ref
 from vsphere_functions.vsphere.resolve import Resolved
@@ -46,7 +47,8 @@ class Place:
     """A spec resolved and seen live.
 
     `storage` is a Datastore or a StoragePod; `networks` are the cards'; `devices` are the template's; `atlas` has
-    the networks' rows; `customization` is the spec that vCenter keeps under the name that was given.
+    the networks' rows; `customization` is the spec that vCenter keeps under the name that was given; `volumes`
+    are the uuids of the disks of the spec's volumes.
     """
 
     folder: Ref
@@ -59,6 +61,16 @@ class Place:
     atlas: Atlas
     path: str
     customization: Any = None
+    volumes: tuple[str, ...] = ()
+
+
+class Look(NamedTuple):
+    """A spec resolved, with the rows of what was found, all that is wrong with it, and its volumes."""
+
+    found: Resolved
+    rows: dict[Ref, Row]
+    wrong: list[Detail]
+    volumes: VolumesFound
 
 
 class _Known(dict[str, Resolved]):
@@ -68,23 +80,26 @@ class _Known(dict[str, Resolved]):
 def find_place(vcenter: VCenter, want: Wanted) -> Place:
     """Resolve the spec's names and look at all of them in one read; nothing is changed.
 
-    InvalidArgument with every violation and what could be meant instead; PermissionDenied with every privilege
-    that the account lacks, when a spec is looked at for the first time; Unavailable when a host or datastore is
-    out of reach.
+    InvalidArgument with every violation and what could be meant instead; FailedPrecondition for a volume that is in
+    use; PermissionDenied with every privilege that the account lacks, when a spec is looked at for the first time;
+    Unavailable when a host or datastore is out of reach.
     """
-    found, rows, wrong = look(vcenter, want)
-    if wrong:
-        raise problems(tuple(wrong))
+    found, rows, wrong, volumes = look(vcenter, want)
+    if wrong or volumes.wrong:
+        raise problems((*wrong, *volumes.wrong))
     _within_reach(found, rows)
+    for refused in volumes.refused:
+        raise refused
     known, key = vcenter.session.kept(_Known), _key(want.spec)
     if key not in known:
         refuse_missing(vcenter, found)
         known[key] = found
-    return _place(found, rows, stored_customization(vcenter, want.spec))
+    place = _place(found, rows, stored_customization(vcenter, want.spec))
+    return replace(place, volumes=tuple(volumes.uuids))
 
 
-def look(vcenter: VCenter, want: Wanted) -> tuple[Resolved, dict[Ref, Row], list[Detail]]:
-    """Resolve a spec, from memory when that still holds; what was found, as it is now, and all that is wrong."""
+def look(vcenter: VCenter, want: Wanted) -> Look:
+    """Resolve a spec, from memory when that still holds, and look for its volumes."""
     known, key = vcenter.session.kept(_Known), _key(want.spec)
     found = known.get(key)
     rows = vcenter.read(found.refs, LIVE) if found else {}
@@ -95,7 +110,8 @@ def look(vcenter: VCenter, want: Wanted) -> tuple[Resolved, dict[Ref, Row], list
         if found.template in rows:
             found.atlas.remember(found.template, rows[found.template])
     misfits = fit(want.spec, rows[found.template]) if found.template in rows else []
-    return found, rows, [*found.wrong, *misfits, *customization_wrong(vcenter, want.spec), *want.wrong]
+    wrong = [*found.wrong, *misfits, *customization_wrong(vcenter, want.spec), *want.wrong]
+    return Look(found, rows, wrong, look_for_volumes(vcenter, want, found))
 
 
 def _key(spec: CreateSpec) -> str:
@@ -117,7 +133,7 @@ def _key(spec: CreateSpec) -> str:
         "memory_allocation",
         "memory_reservation_locked_to_max",
     }
-    return f"{spec.model_dump_json(include=names)} {spec.vapp is not None}"
+    return f"{spec.model_dump_json(include=names)} {spec.vapp is not None} {bool(spec.volumes)}"
 
 
 def _within_reach(found: Resolved, rows: dict[Ref, Row]) -> None:

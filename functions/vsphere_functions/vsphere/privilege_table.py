@@ -39,6 +39,7 @@ class When(StrEnum):
     CUSTOMIZED = "`customization`"
     RESERVED = "CPU or memory allocations"
     CARDS = "several networks"
+    VOLUMES = "`volumes`"
     VAPP = "vApp properties"
     POLICY = "`storagePolicy`"
 
@@ -98,7 +99,7 @@ PRIVILEGES: tuple[Privilege, ...] = (
     ),
     Privilege("VirtualMachine.Config.AddNewDisk", On.FOLDER, _MAKE, "the clone's disks, and `disks`"),
     Privilege(
-        *("VirtualMachine.Config.AdvancedConfig", On.FOLDER, (*_MAKE, "delete_machine", *_DISKS)),
+        *("VirtualMachine.Config.AdvancedConfig", On.FOLDER, (*_MAKE, "delete_machine")),
         "the ownership mark, progress of a request and bootstrap data, all in extraConfig",
     ),
     Privilege("VirtualMachine.Config.CPUCount", On.FOLDER, _MAKE, "`numCpus`"),
@@ -131,6 +132,14 @@ PRIVILEGES: tuple[Privilege, ...] = (
         "VirtualMachine.Config.AddExistingDisk", On.FOLDER, ("attach_volume",), "attach a volume's disk"
     ),
     Privilege(
+        *("VirtualMachine.Config.AddExistingDisk", On.FOLDER, _MAKE),
+        *("attach a volume's disk", When.VOLUMES),
+    ),
+    Privilege(
+        *("VirtualMachine.Config.AddRemoveDevice", On.FOLDER, ("attach_volume",)),
+        "add a controller when those that are there are full",
+    ),
+    Privilege(
         *("VirtualMachine.Inventory.Delete", On.FOLDER, ("delete_machine", "create_machine")),
         "destroy the machine; a create that lost its lease destroys its own clone",
     ),
@@ -139,6 +148,11 @@ PRIVILEGES: tuple[Privilege, ...] = (
     Privilege("Network.Assign", On.NETWORK, _MAKE, "connect the machine"),
     Privilege(
         "Datastore.Browse", On.STORE, (*_READ, *_WRITE, *_DISKS), "find volumes and read their records"
+    ),
+    Privilege(*("Datastore.Browse", On.STORE, _MAKE), *("find the volumes that are named", When.VOLUMES)),
+    Privilege(
+        *("Datastore.FileManagement", On.STORE, _MAKE),
+        *("read the records and uuids of the volumes that are named", When.VOLUMES),
     ),
     Privilege(
         *("Datastore.FileManagement", On.STORE, (*_READ, *_WRITE, *_DISKS)),

@@ -86,6 +86,8 @@ def _conditions(found: Resolved) -> Iterator[When]:
         return
     if spec.customization is not None:
         yield When.CUSTOMIZED
+    if spec.volumes:
+        yield When.VOLUMES
     if _reserves(spec):
         yield When.RESERVED
     if len(spec.networks) > 1:

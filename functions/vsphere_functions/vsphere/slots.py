@@ -45,26 +45,31 @@ class Slot(NamedTuple):
 
 
 def room(devices: Iterable[dict[str, Any]], count: int) -> list[Slot]:
-    """Choose places for so many more disks: on paravirtual controllers first, then on others, then on new ones.
+    """Choose places for so many more disks; ResourceExhausted when the VM cannot have that many."""
+    found = places(devices)
+    if len(found) < count:
+        message = f"the machine has room for {len(found)} more disks, not {count}; nothing was changed"
+        raise CallError(Code.RESOURCE_EXHAUSTED, message)
+    return found[:count]
+
+
+def places(devices: Iterable[dict[str, Any]]) -> list[Slot]:
+    """Return every free place: on paravirtual controllers first, then on others, then on those that can be added.
 
     Never before the first SCSI disk, which may be what the machine boots from, and not on a controller that is shared
-    with other VMs. ResourceExhausted when the VM cannot have that many.
+    with other VMs.
     """
     devices = list(devices)
     buses = {int(one["key"]): int(one["busNumber"]) for one in devices if "sharedBus" in one}
     taken = {(buses.get(key), unit) for key, unit in map(_slot, devices)}
     disks = (_slot(one) for one in devices if one.get("_type") == "VirtualDisk")
     first = min(((buses[key], unit) for key, unit in disks if key in buses), default=(-1, -1))
-    found = [
+    return [
         Slot(key, bus, unit)
         for key, bus, own in _controllers(devices, first[0])
         for unit in range(UNITS)
         if unit != own and (bus, unit) not in taken and (bus, unit) > first
     ]
-    if len(found) < count:
-        message = f"the machine has room for {len(found)} more disks, not {count}; nothing was changed"
-        raise CallError(Code.RESOURCE_EXHAUSTED, message)
-    return found[:count]
 
 
 def _controllers(devices: Iterable[dict[str, Any]], after: int) -> Iterator[tuple[int, int, int]]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from vsphere_events.code import Code
 from vsphere_events.error import CallError, Detail
@@ -110,6 +111,14 @@ class Stores:
             if path == config.folder / volume_id / f"{volume_id}.vmdk"
         ]
 
+    def cover(self, path: str) -> bool:
+        """Say whether a file may lie in a store, whatever its datastore is called."""
+        try:
+            parts = DatastorePath.parse(path).parts
+        except ValueError:
+            return False
+        return any(parts[: len(one.folder.parts)] == one.folder.parts for one in self.configs)
+
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
@@ -156,6 +165,12 @@ class Surroundings:
                 return self._url(ref), where.parts
         return None
 
+    def spot_of_backing(self, row: Row, backing: Mapping[str, Any]) -> Spot | None:
+        """Return where the file behind a VM's disk is."""
+        on = backing.get("datastore")
+        within = {**row, "datastore": [on]} if isinstance(on, Ref) else row
+        return self.spot_of_file(within, backing.get("fileName", ""))
+
     def datastores(self, row: Row) -> list[Ref]:
         """Return the datastores that a VM can name files on: those of its datacenter."""
         return self.atlas.of(("Datastore",), self.atlas.datacenter(row.get("parent") or Ref("", "")))
@@ -171,6 +186,13 @@ class Surroundings:
             if folder and folder[0] == spot[0] and spot[1][: len(folder[1])] == folder[1]:
                 return config
         return None
+
+    def volume_at(self, spot: Spot) -> VolumeKey | None:
+        """Return the volume whose disk is, or would be, at a place."""
+        config, tail = self.store_at(spot), spot[1][-2:]
+        if config is None or len(spot[1]) != len(config.folder.parts) + 2 or tail[1] != f"{tail[0]}.vmdk":
+            return None
+        return VolumeKey(config.name, tail[0])
 
     def files(self, datastore: Ref) -> Files:
         """Return the file access of a datastore."""

@@ -15,7 +15,7 @@ from vsphere_functions.vsphere.follow import change
 from vsphere_functions.vsphere.in_use import InUse
 from vsphere_functions.vsphere.machine import IDENTITY, Machine, read_machines
 from vsphere_functions.vsphere.metadata import Metadata
-from vsphere_functions.vsphere.specs import grown_disk, reconfigure_spec
+from vsphere_functions.vsphere.reconfigure import grown_disk, reconfigure_spec
 from vsphere_functions.vsphere.state import State
 from vsphere_functions.vsphere.vcenter import VCenter
 from vsphere_functions.vsphere.volumes import Leaf

@@ -13,6 +13,7 @@ from vsphere_events.provider_spec import CreateSpec
 from vsphere_functions.vsphere.identity import Mark, instance_uuid
 from vsphere_functions.vsphere.machine import Machine
 from vsphere_functions.vsphere.state import State
+from vsphere_functions.vsphere.stores import Stores
 from vsphere_functions.vsphere.vcenter import VCenter
 
 
@@ -35,7 +36,10 @@ class Boot(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """One machine as its request describes it; `boot` knows the bootstrap data, None is no such data."""
+    """One machine as its request describes it; `boot` knows the bootstrap data, None is no such data.
+
+    `stores` are those that the spec's volumes can be in.
+    """
 
     machine: str
     owner: str
@@ -45,6 +49,7 @@ class Wanted:
     incarnation: str
     told: str | None = field(repr=False)
     boot: Boot | None = field(repr=False, default=None)
+    stores: Stores = field(repr=False, default_factory=Stores)
 
     @classmethod
     def of(cls, request: CreateMachineRequest) -> Self:
@@ -63,6 +68,10 @@ class Wanted:
     def booting_from(self, boot: Boot) -> Self:
         """Return the same machine with its bootstrap data."""
         return replace(self, boot=boot)
+
+    def finding_volumes_in(self, stores: Stores) -> Self:
+        """Return the same machine with the stores of its vCenter."""
+        return replace(self, stores=stores)
 
     def mounting(self, disks: Sequence[str]) -> Self:
         """Return the same machine, its guest told of its volumes: the uuid of each one's disk, in the spec's order.
