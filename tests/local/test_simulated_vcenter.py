@@ -168,6 +168,17 @@ def test_destroying_a_machine_deletes_the_disks_attached_to_it(soap: Soap) -> No
         soap.disk_uuid("[LocalDS_0] a.vmdk")
 
 
+def test_machines_are_destroyed_while_datastores_are_searched(vcenter: SimulatedVCenter, soap: Soap) -> None:
+    vcenter.control.delay(DeleteVirtualDisk=50)
+    machines = [soap.clone(f"doomed-{number}") for number in range(6)]
+    browser = soap.read(soap.find("/DC0/datastore/LocalDS_0"), "browser")["browser"]
+    everything, tasks = vim.host.DatastoreBrowser.SearchSpec(matchPattern=["*"]), []
+    for machine in machines:
+        tasks += [machine.Destroy_Task(), browser.SearchDatastoreSubFolders_Task("[LocalDS_0]", everything)]
+    for task in tasks:
+        soap.wait(task)
+
+
 def test_a_field_of_a_machine_that_is_gone_is_refused_and_blocks_nobody(soap: Soap) -> None:
     fields = soap.content.customFieldsManager
     key = fields.AddCustomFieldDef(name="note", moType=vim.VirtualMachine).key

@@ -46,10 +46,11 @@ func renaming(name string, entity types.ManagedObjectReference) bool {
 	return false
 }
 
-// vanishing are the tasks after which a file is not where it was.
+// vanishing are the tasks after which a file is not where it was. A destroy is none:
+// it waits for tasks of its own that delete its files, which a search may keep waiting.
 var vanishing = map[string]bool{
 	"deletedatastorefile": true, "movedatastorefile": true,
-	"deletevirtualdisk": true, "movevirtualdisk": true, "destroy": true,
+	"deletevirtualdisk": true, "movevirtualdisk": true,
 }
 
 func newTasks(model *simulator.Model) *tasks {
