@@ -15,6 +15,7 @@ import pytest
 
 from support.http_host import request, result_of, until
 from support.image import CHECKOUT, FOLDER, Image, pinned, stages
+from support.manifests import containers
 from vsphere_events.envelope import Mode, to_http
 from vsphere_events.subjects import Kind, event_type
 from vsphere_functions.cli.infra import facts
@@ -97,6 +98,12 @@ def free_port() -> int:
         return port
 
 
+def probed(name: str) -> set[str]:
+    """The paths that a cluster asks a container of this name."""
+    probes = ("livenessProbe", "readinessProbe")
+    return {one[probe]["httpGet"]["path"] for one in containers() if one["name"] == name for probe in probes}
+
+
 @pytest.mark.parametrize("target", ["", "list_machines"])
 def test_without_arguments_it_serves_one_function_or_all(
     image: Image, shared_vcenter: SimulatedVCenter, tmp_path: Path, target: str
@@ -111,6 +118,8 @@ def test_without_arguments_it_serves_one_function_or_all(
         assert result_of(answer).type == event_type("list_machines", Kind.SUCCEEDED)
         foreign = httpx.post(url, headers={**headers, "ce-type": other}, content=b"{}", timeout=PATIENCE)
         assert foreign.status_code == (400 if target else 200)
+        for path in probed("function" if target else "router"):
+            assert httpx.get(url + path, timeout=PATIENCE).status_code == 200
 
 
 def test_setup_and_worker_are_arguments(
@@ -122,7 +131,10 @@ def test_setup_and_worker_are_arguments(
     given[facts.environment("worker.health_port")] = health
     assert image.start(tmp_path / "setup", "setup", **given).wait(PATIENCE) == 0
     with running(image, tmp_path, "worker", **given):
-        until(lambda: httpx.get(f"http://127.0.0.1:{health}/readyz").status_code == 200, PATIENCE)
+        for path in probed("worker"):
+            until(
+                lambda path=path: httpx.get(f"http://127.0.0.1:{health}{path}").status_code == 200, PATIENCE
+            )
 
 
 def test_the_entry_hands_on_what_a_command_says(image: Image, tmp_path: Path) -> None:

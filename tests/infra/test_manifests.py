@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from vsphere_functions.local.nats_server import NatsServer
 
-BUILT = ["kubernetes/setup", "kubernetes/base", "kubernetes/overlays/keda"]
+BUILT = ["kubernetes/base", "kubernetes/overlays/keda"]
 BUILT += ["knative/overlays/in-memory", "knative/overlays/nats-jetstream"]
 TYPOS = {
     "ConfigMap": ["data"],
@@ -89,13 +89,17 @@ def test_a_stale_and_a_spent_file_are_named_and_mended(
 def test_other_vcenters_bring_their_own_consumers_secrets_and_settings(
     tmp_path: Path, checker: Checker
 ) -> None:
-    assert main(["--into", str(tmp_path), "--vcenters", "east,west"]) == 0
+    place = ["--vcenters", "east,west", "--nats", "nats.far", "--account", "VSPHERE"]
+    assert main(["--into", str(tmp_path), *place]) == 0
     built = checker.build(tmp_path / "kubernetes" / "overlays" / "keda")
     kinds = {one["kind"]: one for one in built if "router" not in one["metadata"]["name"]}
     triggers = kinds["ScaledObject"]["spec"]["triggers"]
     assert [one["metadata"]["consumer"] for one in triggers] == [
         f"{label}-{function}" for label in ("east", "west") for function in FUNCTIONS
     ]
+    assert {one["metadata"]["account"] for one in triggers} == {"VSPHERE"}
+    assert {one["metadata"]["natsServerMonitoringEndpoint"] for one in triggers} == {"nats.far:8222"}
+    assert 'url = "nats://nats.far:4222"' in kinds["ConfigMap"]["data"]["settings.toml"]
     volumes = kinds["Deployment"]["spec"]["template"]["spec"]["volumes"]
     assert "vsphere-functions-vcenter-west" in json.dumps(volumes)
     assert "[vcenters.west]" in kinds["ConfigMap"]["data"]["settings.toml"]

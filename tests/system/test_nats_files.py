@@ -20,6 +20,7 @@ from support.jetstream import until
 from vsphere_events.client import SyncClient
 from vsphere_functions.cli.commands import app
 from vsphere_functions.cli.infra import nats as infra
+from vsphere_functions.cli.infra.facts import Site
 from vsphere_functions.hosts.nats_connection import connected
 from vsphere_functions.hosts.nats_files import variable, write
 from vsphere_functions.hosts.nats_permissions import users
@@ -345,7 +346,7 @@ def test_a_second_time_keys_stay_and_users_are_added(tmp_path: Path) -> None:
 
 
 def test_the_files_of_the_repository_differ_only_in_the_keys(folder: Path) -> None:
-    for name, text in infra.files(["default"]):
+    for name, text in infra.files(Site()).items():
         path = ROOT / "infra" / name
         own = (folder / path.name).read_text().replace(str(folder), "/etc/nats")
         without = re.sub(r"nkey: U[A-Z2-7]{55}", "nkey: *", own)

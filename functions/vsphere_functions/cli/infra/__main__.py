@@ -1,4 +1,4 @@
-"""`python -m vsphere_functions.cli.infra [--check] [--into DIR] [--vcenters a,b]`: write or compare the manifests."""
+"""`python -m vsphere_functions.cli.infra [--check] [--into DIR] [--vcenters a,b] …`: write or compare the manifests."""
 
 import argparse
 import sys
@@ -6,17 +6,26 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from vsphere_events.subjects import is_vcenter
-from vsphere_functions.cli.infra import compose, kubernetes, kubernetes_keda, nats, openfaas, systemd, vcenter
+from vsphere_functions.cli.infra import (
+    compose,
+    facts,
+    kubernetes,
+    kubernetes_keda,
+    nats,
+    openfaas,
+    systemd,
+    vcenter,
+)
 from vsphere_functions.cli.infra import knative_brokers as brokers
 from vsphere_functions.cli.infra import knative_services as services
 
 INFRA = Path(__file__).parents[4] / "infra"
 
 
-def files(labels: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Give every generated file, by its path below `infra/`, for the vCenters of these names."""
-    for part in (kubernetes, kubernetes_keda, services, brokers, openfaas, compose, systemd, nats, vcenter):
-        yield from part.files(labels)
+def files(site: facts.Site) -> dict[str, str]:
+    """Give every generated file of a place, by its path below `infra/`."""
+    parts = (kubernetes, kubernetes_keda, services, brokers, openfaas, compose, systemd, nats, vcenter)
+    return {path: text for part in parts for path, text in part.files(site).items()}
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -27,11 +36,17 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument(
         "--vcenters", default="default", metavar="NAMES", help="names of the vCenters, with commas between"
     )
+    parser.add_argument(
+        "--nats", default=facts.Site.nats, metavar="HOST", help="where NATS is in the cluster"
+    )
+    parser.add_argument(
+        "--account", default=facts.Site.account, help="account of the streams in NATS, for the scaler"
+    )
     options = parser.parse_args(arguments)
-    labels = options.vcenters.split(",")
-    if not all(map(is_vcenter, labels)):
+    site = facts.Site(options.vcenters.split(","), options.nats, options.account)
+    if not all(map(is_vcenter, site.vcenters)):
         parser.error("a vCenter's name is at most 63 lower-case letters, digits and dashes")
-    wanted = dict(files(labels))
+    wanted = files(site)
     stale = [name for name, text in wanted.items() if _read(options.into / name) != text]
     spent = [name for name in _generated(options.into) if name not in wanted]
     for name in (*stale, *spent):

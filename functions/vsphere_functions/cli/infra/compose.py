@@ -1,6 +1,6 @@
 """docker compose: NATS, setup, workers and the router on one host."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from vsphere_functions.cli.infra import facts
 from vsphere_functions.cli.infra.pod import Value
@@ -9,18 +9,20 @@ from vsphere_functions.cli.infra.text import documents, toml
 SECRETS = "/run/secrets"
 
 _ABOUT = """
-`docker compose -f infra/compose/compose.yaml up --build --wait`. Beside this file have to be settings.toml, with your
+`docker compose -f infra/compose/compose.yaml up --build --detach`. Beside this file have to be settings.toml, with your
 addresses, and secrets/vcenter-<name>-username and -password.
 NATS is reachable by these containers only, so it has no login; it keeps its streams in the volume `nats`.
 """
 _SETTINGS_ABOUT = "Settings of all containers; put your own addresses in."
 
 
-def files(labels: Sequence[str]) -> Iterator[tuple[str, str]]:
+def files(site: facts.Site) -> dict[str, str]:
     """Give the compose file and its settings."""
-    settings = facts.mounted(labels, {"url": facts.NATS_URL}, SECRETS)
-    yield "compose/settings.toml", toml(_SETTINGS_ABOUT, settings)
-    yield "compose/compose.yaml", documents(_ABOUT, _project(labels))
+    settings = facts.mounted(site.vcenters, {"url": f"nats://nats:{facts.NATS_PORT}"}, SECRETS)
+    return {
+        "compose/settings.toml": toml(_SETTINGS_ABOUT, settings),
+        "compose/compose.yaml": documents(_ABOUT, _project(site.vcenters)),
+    }
 
 
 def _project(labels: Sequence[str]) -> Value:

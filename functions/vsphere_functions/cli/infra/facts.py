@@ -3,9 +3,9 @@
 import json
 import tomllib
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 from vsphere_events.functions import FUNCTIONS
 from vsphere_functions.runtime.settings import Http, Settings, Worker
@@ -27,13 +27,27 @@ LEAVE_SECONDS = int(Worker().drain_seconds) + 10
 CALL_SECONDS = 600
 """How long a platform may let a call run: Knative's most, and longer than the work of one try."""
 
-NATS_URL = "nats://nats:4222"
-NATS_PORT = urlsplit(NATS_URL).port or 0
+NATS_PORT = 4222
 VCENTER_PORT = 443
 USER = "vsphere-functions@vsphere.local"
 MONITOR_PORT = 8222
 
 Table = dict[str, str]
+
+
+@dataclass(frozen=True)
+class Site:
+    """What differs from place to place: the vCenters, where NATS is in the cluster, and the account there."""
+
+    vcenters: Sequence[str] = ("default",)
+    nats: str = "nats.nats.svc.cluster.local"
+    account: str = "$G"
+
+    @property
+    def nats_url(self) -> str:
+        """Where clients in the cluster connect."""
+        return f"nats://{self.nats}:{NATS_PORT}"
+
 
 _CHECKOUT = Path(__file__).parents[4]
 

@@ -1,7 +1,5 @@
 """Knative Eventing: a broker, and a Trigger for each function's request; two overlays, by what the broker stands on."""
 
-from collections.abc import Iterator, Sequence
-
 from vsphere_events.subjects import Kind, event_type
 from vsphere_functions.cli.infra import facts, pod
 from vsphere_functions.cli.infra.kubernetes import kustomization
@@ -32,27 +30,29 @@ work.
 """
 
 
-def files(_labels: Sequence[str]) -> Iterator[tuple[str, str]]:
+def files(_site: facts.Site) -> dict[str, str]:
     """Give the files of both overlays."""
-    triggers = [_trigger(target, name) for target, name in facts.functions().items()]
     in_memory = {"apiVersion": "messaging.knative.dev/v1", "kind": "InMemoryChannel"}
     kept = {"stream": {"config": {"retention": "Limits", "maxAge": f"{int(30 * DAY / 3600)}h"}}}
     jetstream = {"apiVersion": "messaging.knative.dev/v1alpha1", "kind": "NatsJetStreamChannel", "spec": kept}
-    brokers = {
-        "in-memory": (_IN_MEMORY, [_channel_config(in_memory), _channel_broker(), _dead_letters(in_memory)]),
-        "nats-jetstream": (_JETSTREAM, [_jetstream_broker(), _dead_letters(jetstream)]),
+    return {
+        **_overlay(
+            "in-memory",
+            documents(_IN_MEMORY, _channel_config(in_memory), _channel_broker(), _dead_letters(in_memory)),
+        ),
+        **_overlay("nats-jetstream", documents(_JETSTREAM, _jetstream_broker(), _dead_letters(jetstream))),
     }
-    for overlay, (about, manifests) in brokers.items():
-        folder = f"knative/overlays/{overlay}"
-        yield (
-            f"{folder}/kustomization.yaml",
-            documents(
-                "The functions, a broker and its triggers.",
-                kustomization(["../../base", "broker.yaml", "triggers.yaml"]),
-            ),
-        )
-        yield f"{folder}/broker.yaml", documents(about, *manifests)
-        yield f"{folder}/triggers.yaml", documents(_TRIGGERS, *triggers)
+
+
+def _overlay(name: str, broker: str) -> dict[str, str]:
+    folder = f"knative/overlays/{name}"
+    parts = kustomization(["../../base", "broker.yaml", "triggers.yaml"])
+    triggers = [_trigger(target, name) for target, name in facts.functions().items()]
+    return {
+        f"{folder}/kustomization.yaml": documents("The functions, a broker and its triggers.", parts),
+        f"{folder}/broker.yaml": broker,
+        f"{folder}/triggers.yaml": documents(_TRIGGERS, *triggers),
+    }
 
 
 def _trigger(target: str, name: str) -> Value:

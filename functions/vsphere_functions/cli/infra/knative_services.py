@@ -1,6 +1,6 @@
 """Knative Serving: a Service for each function, of the one image."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from vsphere_functions.cli.infra import facts, pod
 from vsphere_functions.cli.infra.kubernetes import kustomization
@@ -14,22 +14,21 @@ whole. Work that takes longer goes on after a 503, and the next delivery gets it
 """
 
 
-def files(labels: Sequence[str]) -> Iterator[tuple[str, str]]:
+def files(site: facts.Site) -> dict[str, str]:
     """Give the files of the services."""
     folder = "knative/base"
-    yield (
-        f"{folder}/kustomization.yaml",
-        documents(
+    parts = ["../../kubernetes/settings", "../../kubernetes/setup", "services.yaml"]
+    services = [_service(name, target, site.vcenters) for target, name in facts.functions().items()]
+    return {
+        f"{folder}/kustomization.yaml": documents(
             "The functions; an overlay adds a broker and the triggers.",
-            kustomization(["../../kubernetes/settings", "services.yaml"], configurations=["references.yaml"]),
+            kustomization(parts, configurations=["references.yaml"]),
         ),
-    )
-    yield (
-        f"{folder}/references.yaml",
-        documents("Where kustomize finds the name of the ConfigMap in a Service of Knative.", _references()),
-    )
-    services = [_service(name, target, labels) for target, name in facts.functions().items()]
-    yield f"{folder}/services.yaml", documents(_ABOUT, *services)
+        f"{folder}/references.yaml": documents(
+            "Where kustomize finds the name of the ConfigMap in a Service of Knative.", _references()
+        ),
+        f"{folder}/services.yaml": documents(_ABOUT, *services),
+    }
 
 
 def _references() -> Value:

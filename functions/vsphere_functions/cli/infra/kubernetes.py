@@ -1,6 +1,6 @@
 """Plain Kubernetes: workers, a router for HTTP, and the Job that sets NATS up; kustomize puts them together."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from vsphere_functions.cli.infra import facts, pod
 from vsphere_functions.cli.infra.pod import Value
@@ -14,61 +14,48 @@ _SETTINGS_ABOUT = """
 Settings of all processes in a cluster. Put your own addresses in an overlay, or edit a copy of this file.
 Each vCenter logs in with the Secret vsphere-functions-vcenter-<name>, NATS with vsphere-functions-nats.
 """
+_SETUP_ABOUT = """
+Makes streams, consumers and buckets; its user in NATS may do what no worker may. Workers are not ready before.
+It is there for ten minutes after its end, and made anew by the next apply: a new vCenter gets its consumers so.
+"""
 _BASE_ABOUT = """
 Workers on NATS and a router for HTTP. Namespace, image and settings belong into an overlay of yours.
 """
 
 
-def files(labels: Sequence[str]) -> Iterator[tuple[str, str]]:
+def files(site: facts.Site) -> dict[str, str]:
     """Give the files of the plain deployment."""
-    folder = "kubernetes"
-    nats = {"url": facts.NATS_URL, "creds": f"{facts.SECRETS}/{pod.CREDS}"}
-    settings = facts.mounted(labels, nats, facts.SECRETS)
-    yield f"{folder}/settings/settings.toml", toml(_SETTINGS_ABOUT, settings)
-    yield f"{folder}/settings/kustomization.yaml", documents("The settings as a ConfigMap.", _settings())
-    yield (
-        f"{folder}/setup/kustomization.yaml",
-        documents(
-            "Applied before the base, and again after a change of vCenters.",
-            kustomization(["../settings", "job.yaml"]),
+    nats = {"url": site.nats_url, "creds": f"{facts.SECRETS}/{pod.CREDS}"}
+    settings = facts.mounted(site.vcenters, nats, facts.SECRETS)
+    parts = ["../settings", "../setup", "worker.yaml", "router.yaml"]
+    return {
+        "kubernetes/settings/settings.toml": toml(_SETTINGS_ABOUT, settings),
+        "kubernetes/settings/kustomization.yaml": documents("The settings as a ConfigMap.", _settings()),
+        "kubernetes/setup/kustomization.yaml": documents(
+            "Part of what is deployed, whatever runs the functions.", kustomization(["job.yaml"])
         ),
-    )
-    yield (
-        f"{folder}/setup/job.yaml",
-        documents(
-            "Makes streams, consumers and buckets; its user in NATS may do what no worker may.", _job(labels)
+        "kubernetes/setup/job.yaml": documents(
+            _SETUP_ABOUT, _job(site.vcenters), _network(SETUP, "setup", {})
         ),
-    )
-    yield (
-        f"{folder}/base/kustomization.yaml",
-        documents(_BASE_ABOUT, kustomization(["../settings", "worker.yaml", "router.yaml", "network.yaml"])),
-    )
-    yield (
-        f"{folder}/base/worker.yaml",
-        documents(
+        "kubernetes/base/kustomization.yaml": documents(_BASE_ABOUT, kustomization(parts)),
+        "kubernetes/base/worker.yaml": documents(
             "Workers share the requests and need no knowledge of each other.",
-            _deployment(WORKER, "worker", labels),
+            _deployment(WORKER, "worker", site.vcenters),
             _disruption(WORKER, "worker"),
+            _network(WORKER, "worker", {"ports": [{"protocol": "TCP", "port": "health"}]}),
         ),
-    )
-    yield (
-        f"{folder}/base/router.yaml",
-        documents(
-            "All functions over HTTP, for producers inside the cluster.",
-            _deployment(ROUTER, "router", labels),
+        "kubernetes/base/router.yaml": documents(
+            "All functions over HTTP, for producers in this namespace.",
+            _deployment(ROUTER, "router", site.vcenters),
             _service(),
             _disruption(ROUTER, "router"),
+            _network(
+                ROUTER,
+                "router",
+                {"from": [{"podSelector": {}}], "ports": [{"protocol": "TCP", "port": "http"}]},
+            ),
         ),
-    )
-    yield (
-        f"{folder}/base/network.yaml",
-        documents(
-            "In: probes, and HTTP to the router from this namespace. Out: names, NATS, vCenter.",
-            _network(WORKER, "worker", "health", anyone=True),
-            _network(ROUTER, "router", "http", anyone=False),
-            _network(SETUP, "setup", None, anyone=False),
-        ),
-    )
+    }
 
 
 def kustomization(resources: Sequence[str], **more: object) -> Value:
@@ -127,7 +114,6 @@ def _job(vcenters: Sequence[str]) -> Value:
         "metadata": pod.metadata(SETUP, "setup"),
         "spec": {
             "backoffLimit": 10,
-            # A Job cannot be changed: it is gone when the next one comes.
             "ttlSecondsAfterFinished": 600,
             "template": {"metadata": {"labels": pod.labels("setup")}, "spec": template},
         },
@@ -155,15 +141,14 @@ def _disruption(name: str, component: str) -> Value:
     }
 
 
-def _network(name: str, component: str, port: str | None, *, anyone: bool) -> Value:
+def _network(name: str, component: str, callers: Value) -> Value:
+    """Let in `callers` at most, and out to the names, NATS and, where it is needed, vCenters."""
     out = [
         {"ports": [{"protocol": protocol, "port": 53} for protocol in ("UDP", "TCP")]},
         {"ports": [{"protocol": "TCP", "port": facts.NATS_PORT}]},
     ]
     if component != "setup":
         out.append({"ports": [{"protocol": "TCP", "port": facts.VCENTER_PORT}]})
-    callers: Value = {} if anyone else {"from": [{"podSelector": {}}]}
-    incoming = [{**callers, "ports": [{"protocol": "TCP", "port": port}]}] if port else []
     return {
         "apiVersion": "networking.k8s.io/v1",
         "kind": "NetworkPolicy",
@@ -171,7 +156,7 @@ def _network(name: str, component: str, port: str | None, *, anyone: bool) -> Va
         "spec": {
             "podSelector": {"matchLabels": pod.labels(component)},
             "policyTypes": ["Ingress", "Egress"],
-            "ingress": incoming,
+            "ingress": [callers] if callers else [],
             "egress": out,
         },
     }

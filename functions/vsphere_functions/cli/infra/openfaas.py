@@ -1,7 +1,5 @@
 """OpenFaaS: a function each, of the one image with of-watchdog in front of it."""
 
-from collections.abc import Iterator, Sequence
-
 from vsphere_events.subjects import call_subject
 from vsphere_functions.cli.infra import facts
 from vsphere_functions.cli.infra.pod import Value
@@ -23,10 +21,12 @@ After SIGTERM the watchdog takes calls for healthcheck_interval and then waits f
 """
 
 
-def files(labels: Sequence[str]) -> Iterator[tuple[str, str]]:
+def files(site: facts.Site) -> dict[str, str]:
     """Give the stack and the image that it runs."""
-    yield "openfaas/stack.yaml", documents(_ABOUT, _stack(labels))
-    yield "openfaas/Dockerfile", MADE + comment(_IMAGE_ABOUT) + _dockerfile()
+    return {
+        "openfaas/stack.yaml": documents(_ABOUT, _stack(site)),
+        "openfaas/Dockerfile": MADE + comment(_IMAGE_ABOUT) + _dockerfile(),
+    }
 
 
 def _dockerfile() -> str:
@@ -52,18 +52,19 @@ def _dockerfile() -> str:
     )
 
 
-def _stack(labels: Sequence[str]) -> Value:
+def _stack(site: facts.Site) -> Value:
     return {
         "version": "1.0",
         "provider": {"name": "openfaas", "gateway": "http://127.0.0.1:8080"},
-        "functions": {name: _function(target, labels) for target, name in facts.functions().items()},
+        "functions": {name: _function(target, site) for target, name in facts.functions().items()},
     }
 
 
-def _function(target: str, labels: Sequence[str]) -> Value:
+def _function(target: str, site: facts.Site) -> Value:
+    labels = site.vcenters
     passwords = {label: f"{facts.secret_of(label)}-password" for label in labels}
     creds = f"{facts.NAME}-nats-creds"
-    settings = {facts.environment("nats.url"): "nats://nats.nats:4222"}
+    settings = {facts.environment("nats.url"): site.nats_url}
     settings[facts.environment("nats.creds")] = f"{SECRETS}/{creds}"
     for label, secret in passwords.items():
         settings |= {

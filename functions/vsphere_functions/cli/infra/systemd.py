@@ -13,12 +13,15 @@ Credentials are read by systemd as root and seen by this service alone; after a 
 """
 
 
-def files(labels: Sequence[str]) -> Iterator[tuple[str, str]]:
+def files(site: facts.Site) -> dict[str, str]:
     """Give a unit for each command, and the settings that they read."""
-    yield f"systemd/{_SETUP}", _unit("Make the streams and consumers of vsphere-functions", "setup", labels)
-    yield f"systemd/{facts.NAME}-worker.service", _unit("Worker of vsphere-functions", "worker", labels)
-    yield f"systemd/{facts.NAME}-router.service", _unit("vsphere-functions over HTTP", "serve", labels)
-    yield "systemd/settings.toml", _settings(labels)
+    units = {
+        _SETUP: ("Make the streams and consumers of vsphere-functions", "setup"),
+        f"{facts.NAME}-worker.service": ("Worker of vsphere-functions", "worker"),
+        f"{facts.NAME}-router.service": ("vsphere-functions over HTTP", "serve"),
+    }
+    made = {f"systemd/{name}": _unit(*about, site.vcenters) for name, about in units.items()}
+    return {**made, "systemd/settings.toml": _settings(site.vcenters)}
 
 
 def _settings(labels: Sequence[str]) -> str:
@@ -27,7 +30,7 @@ Settings of all units, as {facts.CONFIG_FILE}.
 The units say where the passwords are: they lie in {CREDENTIALS}/<vCenter>.password.
 """
     logins = {f"vcenters.{label}": {"url": facts.url_of(label), "user": facts.USER} for label in labels}
-    return toml(about, {"nats": {"url": "nats://127.0.0.1:4222"}, **logins})
+    return toml(about, {"nats": {"url": f"nats://127.0.0.1:{facts.NATS_PORT}"}, **logins})
 
 
 def _unit(description: str, command: str, labels: Sequence[str]) -> str:

@@ -1,7 +1,6 @@
 """The script that makes the account's roles in vCenter, with govc."""
 
-from collections.abc import Iterator, Sequence
-
+from vsphere_functions.cli.infra.facts import Site
 from vsphere_functions.vsphere.privilege_table import OBJECTS, PRIVILEGES, On
 
 _LISTS = {
@@ -41,9 +40,9 @@ give() { # role paths
 """
 
 
-def files(_labels: Sequence[str]) -> Iterator[tuple[str, str]]:
+def files(_site: Site) -> dict[str, str]:
     """Give the script; it is the same for every vCenter."""
-    yield "vcenter/roles.sh", _script()
+    return {"vcenter/roles.sh": _script()}
 
 
 def role(on: On) -> str:
