@@ -43,7 +43,12 @@ def of_kind(kind: str, *folders: str) -> list[Manifest]:
 
 def containers() -> Iterator[Manifest]:
     """Every container of every pod in a cluster."""
-    for one in manifests(*CLUSTER):
+    return containers_of(manifests(*CLUSTER))
+
+
+def containers_of(made: Iterable[Manifest]) -> Iterator[Manifest]:
+    """Every container of the pods that manifests make."""
+    for one in made:
         yield from one.get("spec", {}).get("template", {}).get("spec", {}).get("containers", ())
 
 
