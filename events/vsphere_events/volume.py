@@ -89,11 +89,16 @@ def store_name(vcenter: str, store: str) -> str:
 
 
 def subject_of(given: Mapping[str, Any], link: object = None) -> str | None:
-    """Name the volume that request data, checked or not, is about: `<store>/<id>`; a selfLink comes first."""
+    """Name the volume that request data, checked or not, is about: `<store>/<id>`.
+
+    A selfLink comes first, and a copy is about what it makes.
+    """
     found = LINK.fullmatch(str(link or given.get("selfLink")))
-    if found and found[3]:
-        return str(VolumeKey(found[2], found[3]))
     store, volume_id = given.get("store") or "default", given.get("id")
+    if found and found[3]:
+        store, volume_id = found[2], found[3]
+    if "toId" in given and not link:
+        store, volume_id = given.get("toStore") or store, given["toId"]
     if isinstance(store, str) and isinstance(volume_id, str):
         return str(VolumeKey(store.rpartition("/")[2], volume_id))
     return None

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
 from events.event_strategies import events
-from events.requests import LOGIN, MINIMAL, SPEC, UUID
+from events.requests import LINK, LOGIN, MINIMAL, SPEC, UUID
 from vsphere_events import results
 from vsphere_events.cloud_event import NO_DATA, CloudEvent
 from vsphere_events.code import Code
@@ -125,6 +125,9 @@ OWNER = "shoot--a/node"
         ("destroy_volume", NO_DATA, "fast/data-1"),
         ("attach_volume", NO_DATA, "w1"),
         ("get_volume", {"id": "a", "store": "vsphere-volume://default/fast"}, "fast/a"),
+        ("copy_volume", NO_DATA, "default/data-2"),
+        ("copy_volume", {"selfLink": LINK, "toId": "data-2"}, "fast/data-2"),
+        ("copy_volume", {"id": "a", "toId": "b", "toStore": "slow"}, "slow/b"),
         ("cancel_request", NO_DATA, "said"),
         ("list_volumes", NO_DATA, "said"),
         ("get_machine_status", {"providerID": PROVIDER_ID, "providerSpec": {"tags": {}}}, "said"),

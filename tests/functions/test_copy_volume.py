@@ -203,6 +203,7 @@ def test_what_a_machine_may_write_to_is_not_copied_and_what_is_off_is(vcenter: S
             assert failed.details[0].candidates == (f"worker-1 ({state})",)
             assert contents(ctx).keys() == {"", "data-1"}
             soap.wait(change())
+        assert vcenter.control.calls()["CopyVirtualDisk_Task"] == 0
         made = duplicate(ctx)
         assert (data(ctx, "data-2"), made.attached_to) == (body, ())
         soap.wait(machine.PowerOnVM_Task())
@@ -250,8 +251,25 @@ def test_a_copy_that_finds_no_space_leaves_nothing(vcenter: SimulatedVCenter) ->
         vcenter.control.add_fault("MoveVirtualDisk_Task", "CannotAccessFile", scope="task", count=1)
         assert error_of(duplicate, ctx).code is Code.UNAVAILABLE
         assert contents(ctx).keys() == {"", "data-1"}
+        assert vcenter.control.calls()["DeleteVirtualDisk_Task"] == 1, "a disk is more than its files"
         duplicate(ctx)
         whole(ctx, "data-2")
+
+
+def test_what_is_half_copied_is_thrown_away(shared_vcenter: SimulatedVCenter) -> None:
+    with with_stores(shared_vcenter) as ctx:
+        body = filled(ctx, "torn")
+        killed(duplicating(ctx, "torn-copy", "torn"), 3)
+        assert contents(ctx)["torn-copy"] == ["claim.json"]
+        folder = found_store(ctx).folder / "torn-copy"
+        for name in ("_copying.vmdk", "_copying-flat.vmdk"):
+            files_of(ctx).write(folder / name, b"half")
+        duplicate(ctx, "torn-copy", "torn")
+        assert data(ctx, "torn-copy") == body
+        whole(ctx, "torn-copy")
+        files_of(ctx).write(folder / "_copying-flat.vmdk", b"half")
+        destroy(ctx, "torn-copy")
+        assert "torn-copy" not in contents(ctx)
 
 
 def test_a_copy_with_the_uuid_of_its_source_gets_its_own(vcenter: SimulatedVCenter) -> None:

@@ -15,6 +15,7 @@ from support.volumes import (
     INSTALLATION,
     contents,
     create,
+    duplicate,
     files_of,
     found_store,
     get,
@@ -225,14 +226,16 @@ def test_a_disk_with_a_delta_does_not_grow(shared_vcenter: SimulatedVCenter) -> 
 def test_a_vm_that_cannot_be_read_may_have_it(
     vcenter: SimulatedVCenter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with Soap(vcenter) as soap, with_stores(vcenter) as ctx:
+    with with_stores(vcenter) as ctx:
         create(ctx)
-        soap.attach(soap.clone("holder"), disk("data-1"))
-        without_config(monkeypatch, "holder")
-        failed = error_of(resize, ctx, 2 * GIB)
-        assert failed.code in {Code.UNAVAILABLE, Code.FAILED_PRECONDITION}
-        assert "holder" in failed.message
+        machines.create(ctx)
+        without_config(monkeypatch, "worker-1")
+        for asked in (lambda: resize(ctx, 2 * GIB), lambda: duplicate(ctx)):
+            failed = error_of(asked)
+            assert failed.code is Code.UNAVAILABLE
+            assert "worker-1" in failed.message
         assert real_size(ctx, "data-1") == GIB
+        assert contents(ctx).keys() == {"", "data-1"}
 
 
 def test_what_is_no_whole_volume_does_not_grow(shared_vcenter: SimulatedVCenter, soap: Soap) -> None:

@@ -33,6 +33,15 @@ def test_a_volume_lives_and_dies_by_events(vcenter: SimulatedVCenter, tmp_path: 
         assert [one["tag"] for one in listed["volumes"]] == [tag, "data-1"]
         assert listed["unreachableStores"] == []
 
+        grown = host.call(about_volume("resize_volume", id="data-1", capacityKB=2 << 20))
+        assert grown.data["volume"]["capacityKB"] == 2 << 20
+        copy = host.call(about_volume("copy_volume", id="data-1", toId="data-2", toStore="big"))
+        assert copy.type == "io.vspherefunctions.copy_volume.succeeded.v1"
+        assert copy.data["volume"]["info"] == {"a": "QQ=="}
+        missing = host.call(about_volume("copy_volume", id="nothing", toId="data-2", toStore="big"))
+        assert missing.data["error"]["code"] == "NotFound"
+        assert copy.subject == missing.subject == "big/data-2"
+
         other = host.call(about_volume("create_volume", id="data-1"))
         assert other.data["error"]["code"] == "AlreadyExists"
         gone = host.call(about_volume("destroy_volume", id="data-1"))

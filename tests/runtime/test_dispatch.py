@@ -113,6 +113,13 @@ def test_calls_for_one_volume_meet_at_its_identity() -> None:
     assert (create.role, link.role) == (Role.CREATES, Role.REMOVES)
 
 
+def test_a_copy_is_about_the_volume_that_it_makes_and_holds_the_other_too() -> None:
+    create, source = call("create_volume", {"id": "w", "store": "slow"}), call("destroy_volume", {"id": "v"})
+    copy = call("copy_volume", {"id": "v", "toId": "w", "toStore": "slow"})
+    assert copy.identities == (*create.identities, *source.identities)
+    assert copy.role is Role.CREATES
+
+
 @pytest.mark.parametrize("function", ["attach_volume", "detach_volume"])
 @pytest.mark.parametrize("path", ["[ds] vols/VIC/{0}/volumes/v/v.vmdk", "[ds]vols/VIC/{0}/volumes/v/v.vmdk"])
 def test_a_volume_by_its_path_meets_the_volume_by_its_id(function: str, path: str) -> None:

@@ -36,6 +36,7 @@ _ROLES: Mapping[str, Role] = {
     "delete_machine": Role.REMOVES,
     "shut_down_machine": Role.STOPS,
     "create_volume": Role.CREATES,
+    "copy_volume": Role.CREATES,
     "destroy_volume": Role.REMOVES,
 }
 
@@ -171,9 +172,9 @@ def _things(request: Any, address: Address) -> Iterator[tuple[str, ...]]:
         yield _volume(VolumeKey.of(address.label, request.store, name))
     elif isinstance(request, VolumeRequest) and not isinstance(request, AttachVolumeRequest):
         key = request.key(address.label)
-        yield _volume(key)
         if isinstance(request, CopyVolumeRequest):
             yield _volume(VolumeKey.of(address.label, request.to_store or key.store, request.to_id))
+        yield _volume(key)
 
 
 def _disks(host: str, request: Any, address: Address, settings: Settings) -> Iterator[tuple[str, ...]]:
