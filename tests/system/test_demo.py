@@ -13,6 +13,8 @@ from rich.console import Console
 
 from support.commands import BASE, alive, children_of, command, run
 from vsphere_functions.local import demo
+from vsphere_functions.local.demo_show import DemoError
+from vsphere_functions.local.demo_volume import MACHINES
 
 
 def test_the_demo_does_the_main_job_and_leaves_nothing(vcsim_binary: Path) -> None:
@@ -35,8 +37,29 @@ def test_the_demo_does_the_main_job_and_leaves_nothing(vcsim_binary: Path) -> No
     assert "worker-0  Stopped  poweredOff\n" in said
     assert "machines by govc: 3" in said
     assert re.search(r"InvalidArgument: 4 problems.*\n(  providerSpec\.\w+: .*\n){4}", said)
+    volume_outlives(said)
     assert "as before: govc finds the same" in said
     assert "everything is stopped" in said
+
+
+def volume_outlives(said: str) -> None:
+    """One machine wrote into the volume and was deleted; the next one read the same, and was told the same disk."""
+    first, second = MACHINES
+
+    def lines(pattern: str) -> list[str]:
+        return re.findall(f"^{pattern}$", said, re.MULTILINE)
+
+    (wrote,) = lines(rf"{first}  wrote (\d+ bytes, SHA-256 [0-9a-f]{{64}}) .*")
+    assert lines(f"{second}  read  (.*)") == [wrote]
+    disks = [lines(rf"{name}  is told What=(/dev/disk/by-id/wwn-0x\w{{32}})") for name in MACHINES]
+    assert len(disks[0]) == 1
+    assert disks[0] == disks[1]
+    assert lines("data-1  attached to (.*)") == [first, second]
+    for name in MACHINES:
+        assert lines(f"{name}  is told Where=(.*)") == ["/srv/database"]
+        assert lines(rf"{name}  detached \[we ird \(1\)\] vols/.+/data-1/data-1\.vmdk")
+    assert lines(rf"FailedPrecondition: .*in use by {second}; nothing was deleted")
+    assert lines("volumes: none")
 
 
 def test_on_a_terminal_the_demo_shows_a_bar_for_each_machine(vcsim_binary: Path) -> None:
@@ -74,7 +97,7 @@ def test_a_promise_that_is_broken_is_told_with_the_worker_s_log(
     assert vcsim_binary.is_file()
 
     async def broken(*_: object) -> None:
-        raise demo.DemoError("there should be three machines")
+        raise DemoError("there should be three machines")
 
     monkeypatch.setattr(demo, "main_job", broken)
     assert demo.demo() == 1
@@ -84,7 +107,7 @@ def test_a_promise_that_is_broken_is_told_with_the_worker_s_log(
 
 
 def test_a_vcenter_that_is_not_as_before_is_a_failure(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(demo.DemoError, match="as before"):
+    with pytest.raises(DemoError, match="as before"):
         demo.compare(Console(), ["/DC0", "/DC0/vm/old"], ["/DC0", "/DC0/vm/new"])
     assert capsys.readouterr().out.splitlines()[1:] == ["+ /DC0/vm/new", "- /DC0/vm/old"]
 

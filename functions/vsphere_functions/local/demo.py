@@ -4,38 +4,29 @@ from __future__ import annotations
 
 import asyncio
 import time
-from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
-from rich.progress import BarColumn, TaskProgressColumn, TextColumn
-from rich.progress import Progress as Bars
 
 from vsphere_events.client import Client, result_of
 from vsphere_events.code import Code
 from vsphere_events.error import CallError
+from vsphere_functions.local.demo_show import STEPS, DemoError, expect, shown, tell
+from vsphere_functions.local.demo_volume import volume_story
 from vsphere_functions.local.examples import example
 from vsphere_functions.local.stack import Stack, interruptible
 from vsphere_functions.local.tools import ensure
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterator, Sequence
+    from collections.abc import Awaitable, Callable
 
     from vsphere_events.cloud_event import CloudEvent
-    from vsphere_events.outcome import Progress
     from vsphere_functions.local.vcenter import SimulatedVCenter
 
 NAMES = ("worker-0", "worker-1", "worker-2")
 # The simulator does everything at once, and a bar that jumps shows nothing.
 DELAYS_MS = {"CloneVm": 1000, "ReconfigVm": 400, "PowerOn": 600, "PowerOff": 400, "Destroy": 400}
-
-# A bar's way: progress events tell the step, and the percentage of that step where vSphere knows one.
-STEPS = {
-    "create_machine": ("clone", "record_birth", "show_tags", "power_on", "mark_ready", "ready"),
-    "shut_down_machine": ("shut_down", "power_off"),
-    "delete_machine": ("power_off", "detach", "destroy"),
-}
 
 _WRONG = {
     "network": "no-such-network",
@@ -45,12 +36,8 @@ _WRONG = {
 }
 
 
-class DemoError(Exception):
-    """What was promised is not so."""
-
-
 def demo() -> int:
-    """Create, look at and delete three machines; 1 when anything is not as promised."""
+    """Create, look at and delete machines and a volume; 1 when anything is not as promised."""
     console = Console(highlight=False, soft_wrap=True)
     started = time.monotonic()
     ensure("vcsim", "govc")
@@ -75,7 +62,7 @@ def demo() -> int:
 
 
 async def main_job(stack: Stack, console: Console) -> None:
-    """Do what a producer does with machines, one after the other."""
+    """Do what a producer does with machines and a volume, one after the other."""
     async with Client.connected(stack.nats.url, source="/producers/demo") as client:
         console.rule("three machines are created, and listed meanwhile", align="left")
         made = await on_all(client, console, "create_machine", meanwhile=partial(list_early, client, console))
@@ -94,6 +81,8 @@ async def main_job(stack: Stack, console: Console) -> None:
         await shut_down(client, console, NAMES[0])
         console.rule("they are deleted", align="left")
         await on_all(client, console, "delete_machine")
+        stack.vcenter.control.delay(**dict.fromkeys(DELAYS_MS, 0))
+        await volume_story(client, console, stack.vcenter)
 
 
 async def on_all(
@@ -198,40 +187,6 @@ async def refuse(client: Client, console: Console) -> None:
     raise DemoError("a request that is not valid was taken")
 
 
-@contextmanager
-def shown(
-    console: Console, steps: Sequence[str], names: Sequence[str]
-) -> Iterator[Callable[[str, Progress], None]]:
-    """Show progress events as a bar per machine, or as lines where there is no terminal."""
-    if not console.is_terminal:
-        yield lambda name, said: console.print(f"{name}  {said.step}: {said.message}", markup=False)
-        return
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TaskProgressColumn(),
-        TextColumn("{task.fields[said]}"),
-    )
-    with Bars(*columns, console=console) as bars:
-        tasks = {name: bars.add_task(name, total=len(steps), said="") for name in names}
-
-        def show(name: str, said: Progress) -> None:
-            at = steps.index(said.step) + (said.percent or 0) / 100 if said.step in steps else None
-            bars.update(tasks[name], completed=at, said=said.message)
-
-        yield show
-        for task in tasks.values():
-            bars.update(task, completed=len(steps), said="")
-
-
-def tell(console: Console, event: CloudEvent) -> None:
-    """Print what matters of a result event."""
-    console.print(f"{event.subject}  {event.type}", markup=False)
-    for key in ("providerID", "nodeName", "lastKnownState", "error"):
-        if event.data.get(key):
-            console.print(f"  {key}: {event.data[key]}", markup=False)
-
-
 def inventory(vcenter: SimulatedVCenter) -> list[str]:
     """List all paths of the inventory, as an independent client sees it."""
     found: Any = vcenter.govc("find", "/")
@@ -250,9 +205,3 @@ def compare(console: Console, before: list[str], after: list[str]) -> None:
         console.print(f"{'-' if path in before else '+'} {path}", markup=False)
     expect(before == after, "the vCenter should be as before")
     console.print(f"as before: govc finds the same {len(after)} objects")
-
-
-def expect(true: bool, message: str) -> None:  # noqa: FBT001 - a condition and what it means
-    """Stop the demo when a promise is broken."""
-    if not true:
-        raise DemoError(message)
