@@ -57,7 +57,9 @@ def volume_outlives(said: str) -> None:
     assert lines("data-1  attached to (.*)") == [first, second]
     for name in MACHINES:
         assert lines(f"{name}  is told Where=(.*)") == ["/srv/database"]
-        assert lines(rf"{name}  detached \[we ird \(1\)\] vols/.+/data-1/data-1\.vmdk")
+        assert lines(
+            rf"{name}  detached \[we ird \(1\)\] vols/.+/data-1\.vmdk  vsphere-volume://default/default/data-1"
+        )
     assert lines(rf"FailedPrecondition: .*in use by {second}; nothing was deleted")
     assert lines("volumes: none")
 

@@ -81,7 +81,7 @@ async def delete(client: Client, console: Console, name: str, volume: Volume) ->
     with shown(console, STEPS["delete_machine"], [name]) as show:
         gone = await client.delete_machine(example("delete_machine", name), on_progress=partial(show, name))
     for one in gone.detached_volumes:
-        console.print(f"{name}  detached {one.vmdk_path}", markup=False)
+        console.print(f"{name}  detached {one.vmdk_path}  {one.self_link}", markup=False)
     paths = [one.vmdk_path for one in gone.detached_volumes]
     expect(paths == [volume.vmdk_path], "the volume should be told as detached, and nothing else")
     now = (await client.get_volume(example("get_volume"))).volume
