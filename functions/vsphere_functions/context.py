@@ -29,13 +29,29 @@ class NothingUnfinished:
         return frozenset()
 
 
+class Requests(Protocol):
+    """The records of requests, as far as one request may change that of another."""
+
+    def cancel(self, source: str, event_id: str) -> str:
+        """Ask a request to stop, and return the state that it was in."""
+
+
+class NoRequests:
+    """The records of a process that keeps none."""
+
+    def cancel(self, source: str, event_id: str) -> str:  # noqa: ARG002 - the protocol's signature
+        """Find nothing."""
+        return "absent"
+
+
 @dataclass(frozen=True, slots=True)
 class Context:
     """Made anew for each request from what the process holds once.
 
     `label` names the configured vCenter; `credentials` are those the request names (secretRef, inline secrets),
     or None for the configured ones; `user_data` is the bootstrap data of the same secrets, inline ones first.
-    `stores` are those of the vCenter; `operation` is a UUID that all deliveries of the request have in common.
+    `stores` are those of the vCenter; `operation` is a UUID that all deliveries of the request have in common, and
+    so has one of the same source and id years later; `maker` is new for that one, and empty where nothing is recorded.
     """
 
     label: str
@@ -44,8 +60,10 @@ class Context:
     user_data: str | None = field(default=None, repr=False)
     fence: Fence = field(default_factory=Unfenced)
     unfinished: Unfinished = field(default_factory=NothingUnfinished)
+    requests: Requests = field(default_factory=NoRequests)
     stores: Stores = field(default_factory=Stores)
     operation: str = field(default_factory=lambda: str(uuid4()))
+    maker: str = field(default_factory=lambda: uuid4().hex)
     clock: Callable[[], datetime] = lambda: datetime.now(UTC)
 
     def refuse_unfinished(self, owner: str, machine: str | None) -> None:

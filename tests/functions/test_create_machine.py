@@ -83,6 +83,7 @@ def test_the_mark_says_whose_the_machine_is(vcenter: SimulatedVCenter) -> None:
         "region": "eu-1",
         "placement": "DC0/vm/demo/machines",
         "phase": "ready",
+        "maker": ctx.maker,
     }
     disk = next(device for device in config["hardware"]["device"] if "capacityInKB" in device)
     assert json.loads(kept["vspherefunctions.born"]) == [[disk["key"], disk["backing"]["uuid"].lower()]]

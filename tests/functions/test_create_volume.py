@@ -534,9 +534,11 @@ def test_nothing_is_changed_once_the_lease_is_lost(vcenter: SimulatedVCenter) ->
         assert get(ctx, "data-2").state == "ready"
 
 
-def test_a_canceled_create_leaves_nothing_and_one_out_of_time_goes_on(vcenter: SimulatedVCenter) -> None:
+def test_a_create_that_is_out_of_time_goes_on_and_a_failed_one_leaves_nothing(
+    vcenter: SimulatedVCenter,
+) -> None:
     with with_stores(vcenter) as ctx:
-        for code in (Code.CANCELED, Code.DEADLINE_EXCEEDED):
+        for code in (Code.RESOURCE_EXHAUSTED, Code.DEADLINE_EXCEEDED):
             began = creating(ctx)
             for step in began:
                 if step.phase == "create_disk" and step.message.startswith("made"):

@@ -48,6 +48,12 @@ def test_each_claim_counts_a_try_and_a_wait_takes_it_back() -> None:
     assert uncounted(uncounted(first)).attempts == 0
 
 
+def test_a_record_keeps_the_name_of_its_first_try_whoever_wrote_it() -> None:
+    written = Record(source="/p", id="id")  # by a redrive of what nothing was known of any more
+    assert begun(written).first == "worker 1"
+    assert begun(begun().changed(first="worker 0")).first == "worker 0"
+
+
 def test_a_claim_beyond_the_attempts_is_given_up_with_the_last_state() -> None:
     admission = admit(stepped(begun(), "state"), CLAIM, 1)
     assert isinstance(admission, GiveUp)
@@ -92,6 +98,13 @@ def test_only_an_open_request_of_its_own_source_is_canceled() -> None:
         canceled(finished(begun(), b"{}"), "/p", "id")
     with refused(Code.NOT_FOUND):
         canceled(begun(), "/other", "id")
+
+
+def test_what_is_being_undone_has_begun_however_many_tries_are_taken_back() -> None:
+    record = uncounted(canceled(begun(), "/p", "id"))
+    assert (record.attempts, record.begun) == (1, True)
+    assert not canceled(uncounted(begun()), "/p", "id").begun
+    assert isinstance(admit(record, CLAIM, 5), Begin)
 
 
 def test_only_a_dead_request_is_sent_again_and_keeps_its_place() -> None:

@@ -1,5 +1,6 @@
 """A worker of the real functions that is killed at a step: DIES_AT=<function>:<number>:<before|after>.
 
+A function `undo_…` is one that takes back what a canceled request has made.
 `before` is when the step's effect has happened and nothing is recorded of it; `after`, when it has been recorded.
 """
 
@@ -10,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from vsphere_functions.hosts.jetstream import worker
-from vsphere_functions.runtime.catalogue import CATALOGUE
+from vsphere_functions.runtime.catalogue import CATALOGUE, UNDO
 from vsphere_functions.runtime.settings import load
 
 
@@ -36,4 +37,7 @@ def dying(function: Callable[[Any, Any], Any], number: int, when: str) -> Callab
 
 if __name__ == "__main__":
     name, number, when = os.environ["DIES_AT"].split(":")
-    sys.exit(worker(load(), {**CATALOGUE, name: dying(CATALOGUE[name], int(number), when)}))
+    given = {**CATALOGUE, **{f"undo_{name}": undo for name, undo in UNDO.items()}}
+    given[name] = dying(given[name], int(number), when)
+    undos = {name: given.pop(f"undo_{name}") for name in UNDO}
+    sys.exit(worker(load(), given, undos))

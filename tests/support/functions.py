@@ -96,6 +96,9 @@ class World:
             "get_machine_status": self.get_machine_status,
         }
 
+    def undos(self) -> dict[str, Callable[[Any, Any], Any]]:
+        return {}
+
     def _fail(self) -> None:
         if self.failures:
             raise self.failures.pop(0)

@@ -142,7 +142,7 @@ async def working(configured: Settings, world: World, count: int = 1) -> AsyncIt
 @asynccontextmanager
 async def starting(configured: Settings, world: World) -> AsyncIterator[Worker]:
     """Run a worker until the block ends, ready or not; its health answers."""
-    one = Worker(configured, world.catalogue())
+    one = Worker(configured, world.catalogue(), world.undos())
     task = asyncio.create_task(one.run())
     try:
         await until(lambda: one.port)

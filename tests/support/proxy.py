@@ -35,6 +35,7 @@ class Proxy:
         self._links: set[Link] = set()
         self._drops: list[Drop] = []
         self._words: dict[bytes, bytes] = {}
+        self._replaced: list[tuple[bytes, bytes]] = []
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port: int = self._listener.getsockname()[1]
         self._threads: list[threading.Thread] = []
@@ -88,6 +89,17 @@ class Proxy:
         for word, other in self._words.items():
             request = request.replace(word, other)
         return request
+
+    def replace(self, text: str, other: str) -> None:
+        """Let the server say another text, of the same length, wherever it says this one."""
+        assert len(text) == len(other)
+        self._replaced.append((text.encode(), other.encode()))
+
+    def altered(self, reply: bytes) -> bytes:
+        """Give what the client is told in place of these bytes."""
+        for text, other in self._replaced:
+            reply = reply.replace(text, other)
+        return reply
 
     @property
     def connections(self) -> int:
@@ -214,7 +226,7 @@ class Link:
         if data is None or self._proxy.mode != "relay":
             return True
         if side is self._server:
-            self._client.sendall(data)
+            self._client.sendall(self._proxy.altered(data))
             return True
         self._buffer += data
         while length := _whole(self._buffer):

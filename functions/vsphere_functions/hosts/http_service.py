@@ -18,7 +18,7 @@ from vsphere_functions.hosts.http_ready import NONE, VCenterChecks
 from vsphere_functions.hosts.http_receive import receive
 from vsphere_functions.runtime import telemetry
 from vsphere_functions.runtime.attempt import perform
-from vsphere_functions.runtime.catalogue import CATALOGUE
+from vsphere_functions.runtime.catalogue import CATALOGUE, UNDO
 from vsphere_functions.runtime.connections import sessions_of
 from vsphere_functions.runtime.dispatch import Address
 from vsphere_functions.runtime.perform import Delivery, Desk, Ending, Finished
@@ -27,6 +27,7 @@ from vsphere_functions.runtime.store import MemoryStore, StoreError
 
 _ENDING = "the process is shutting down"
 _FOR_PROBES = 2  # threads that requests never take
+_FOR_CANCELS = 4  # threads beside those that long creates fill
 _STORE_PAUSE = 5
 _AFTERWARDS = 2  # seconds for leases to be let go
 
@@ -41,17 +42,18 @@ class Service:
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self._slots = settings.http.slots
+        self._slots = {False: settings.http.slots, True: _FOR_CANCELS}
         self.abandoned = True  # until `close` has seen everything end
-        self._running: set[asyncio.Task[Response]] = set()
+        self._running: dict[asyncio.Task[Response], bool] = {}
         self._loop = LoopThread("requests")
         self._desk = Desk(
             name=f"{socket.gethostname()}-{os.getpid()}",
             settings=settings,
             catalogue=CATALOGUE,
+            undos=UNDO,
             sessions=sessions_of(settings),
             store=MemoryStore(),
-            pool=ThreadPoolExecutor(self._slots + _FOR_PROBES, thread_name_prefix="function"),
+            pool=ThreadPoolExecutor(sum(self._slots.values()) + _FOR_PROBES, thread_name_prefix="function"),
         )
         self._vcenters = VCenterChecks(self._desk.sessions, tuple(settings.vcenters), self._desk.pool)
         self._linking = Linking(self._loop, settings, self._desk.name) if settings.nats else None
@@ -75,11 +77,12 @@ class Service:
             return rejected.answer
         if self._desk.stopping.is_set():
             return answers.later(0, _ENDING)
-        if len(self._running) >= self._slots:
-            return answers.later(0, f"{self._slots} requests run already")
+        cancels = address.function.name == "cancel_request"
+        if list(self._running.values()).count(cancels) >= self._slots[cancels]:
+            return answers.later(0, f"{self._slots[cancels]} requests run already")
         task = asyncio.create_task(self._answer(address, mode))
-        self._running.add(task)
-        task.add_done_callback(self._running.discard)
+        self._running[task] = cancels
+        task.add_done_callback(self._running.pop)
         try:
             return await asyncio.shield(task)
         except asyncio.CancelledError:

@@ -28,7 +28,7 @@ from vsphere_functions.hosts.nats_pull import Pull, Room
 from vsphere_functions.hosts.seldom import Seldom
 from vsphere_functions.hosts.vcenters import VCenters
 from vsphere_functions.runtime import telemetry
-from vsphere_functions.runtime.catalogue import CATALOGUE, Catalogue
+from vsphere_functions.runtime.catalogue import CATALOGUE, UNDO, Catalogue
 from vsphere_functions.runtime.connections import sessions_of
 from vsphere_functions.runtime.perform import Desk
 from vsphere_functions.runtime.settings import Settings, SettingsError
@@ -38,11 +38,11 @@ T = TypeVar("T")
 _LOOK_AGAIN = 2.0  # seconds between two self-checks while something is missing
 
 
-def worker(settings: Settings, catalogue: Catalogue = CATALOGUE) -> int:
+def worker(settings: Settings, catalogue: Catalogue = CATALOGUE, undos: Catalogue = UNDO) -> int:
     """Work until SIGTERM or SIGINT; the exit status: 0, or 1 after a line that says why it cannot."""
     telemetry.configure()
     try:
-        one = Worker(settings, catalogue)
+        one = Worker(settings, catalogue, undos)
         gc.collect()
         gc.freeze()  # what is imported stays: each full collection would look through all of it
         status = asyncio.run(one.run())
@@ -59,9 +59,10 @@ def worker(settings: Settings, catalogue: Catalogue = CATALOGUE) -> int:
 class Worker:
     """A worker from start to end; `port` is where its health answers, once it runs."""
 
-    def __init__(self, settings: Settings, catalogue: Catalogue = CATALOGUE) -> None:
+    def __init__(self, settings: Settings, catalogue: Catalogue = CATALOGUE, undos: Catalogue = UNDO) -> None:
         self._settings = settings
         self._catalogue = catalogue
+        self._undos = undos
         self._nats = nats_of(settings)
         self._sessions = sessions_of(settings)
         self._vcenters = VCenters(settings, self._sessions, every=self._nats.heartbeat)
@@ -157,6 +158,7 @@ class Worker:
             sessions=self._sessions,
             store=KvStore(calls),
             pool=pool,
+            undos=self._undos,
             lease=self._nats.lease,
             fits=outbox.fits,
         )

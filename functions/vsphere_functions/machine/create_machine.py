@@ -6,6 +6,8 @@ carries the owner's mark, and finishes it. A VM that is not ours, or that was ma
 anything is cloned (InvalidArgument), and so is a volume that another VM has (FailedPrecondition, naming it). Volumes
 are attached before the machine first runs; one that it has already is adopted, and none is ever formatted that holds
 something.
+Canceled, it leaves nothing: its clone is stopped or waited for, and the machine that it has made destroyed; one that
+it only found, or that another request has gone on with, stays.
 Source: CreateMachine of Gardener's machine contract; CloneVM_Task of the vSphere API.
 """
 
@@ -23,6 +25,7 @@ from vsphere_functions.vsphere.machine import Machine, provider_id
 from vsphere_functions.vsphere.machine_volumes import attach_volumes, mounting
 from vsphere_functions.vsphere.place import find_place
 from vsphere_functions.vsphere.power import power_on
+from vsphere_functions.vsphere.undo import undo_machine
 from vsphere_functions.vsphere.vcenter import VCenter
 from vsphere_functions.vsphere.wanted import Wanted
 
@@ -43,9 +46,14 @@ def create_machine(request: CreateMachineRequest, ctx: Context) -> Steps[CreateM
     return (yield from finish(vcenter, machine, want))
 
 
+def undo_create_machine(request: CreateMachineRequest, ctx: Context) -> Steps[None]:
+    """Remove the machine that a canceled request has made."""
+    yield from undo_machine(ctx.vcenter(), Wanted.of(request, ctx.maker).finding_volumes_in(ctx.stores))
+
+
 def wanted(request: CreateMachineRequest, ctx: Context) -> Wanted:
     """Return what the request wants, with the data that the guest boots from."""
-    want = Wanted.of(request).finding_volumes_in(ctx.stores)
+    want = Wanted.of(request, ctx.maker).finding_volumes_in(ctx.stores)
     return want.booting_from(Boot.of(want.machine, want.instance_uuid, want.spec, ctx.user_data))
 
 

@@ -5,11 +5,10 @@ import random
 import time
 from collections.abc import Awaitable, Iterator
 from datetime import timedelta
-from typing import Any
 
 from vsphere_events import results
 from vsphere_events.code import Code
-from vsphere_events.envelope import from_json, to_json
+from vsphere_events.envelope import to_json
 from vsphere_events.error import CallError
 from vsphere_events.model import Result
 from vsphere_events.outcome import Progress
@@ -21,20 +20,20 @@ from vsphere_functions.runtime.drive import Interrupted
 from vsphere_functions.runtime.entrance import Entrance
 from vsphere_functions.runtime.leases import together
 from vsphere_functions.runtime.operations import (
+    Admission,
     Begin,
     Foreign,
     GiveUp,
     Record,
     Replay,
-    State,
     finished,
     stepped,
+    stopped,
     uncounted,
 )
 from vsphere_functions.runtime.order import Identity, ordered
 from vsphere_functions.runtime.perform import (
     Again,
-    DeadLetter,
     Delivery,
     Desk,
     Ending,
@@ -42,11 +41,14 @@ from vsphere_functions.runtime.perform import (
     Lost,
     Tell,
     answer,
+    letter_of,
     prepare,
     refusal_of,
+    replayed,
+    resumed,
     spent,
 )
-from vsphere_functions.runtime.store import Bucket, StoreError
+from vsphere_functions.runtime.store import Bucket, StoreError, key_of
 from vsphere_functions.steps import Step
 
 _SOON = 0.5  # seconds: two deliveries met at the record; the next look finds it settled
@@ -85,27 +87,34 @@ class Attempt:
         try:
             if self._refusal() is None and await self._entrance.in_line():
                 return self._entrance.wait()
-            admission, leased = await self._entrance.enter()
-            if isinstance(admission, Foreign):
-                return admission
-            if isinstance(admission, Replay):
-                return _replayed(admission.record)
-            return await self._admitted(admission) if leased else await self._busy()
+            return await self._entered(*await self._entrance.enter())
+        except CancelRequested:
+            return Again(_SOON, "canceled at the caller's wish")
         except Superseded:
             return Lost() if self._held.ours else Again(_SOON, "another delivery of it was faster")
         finally:
             self._desk.aside(self._entrance.let_go(keeps_slots=self._keeps_slots))
+
+    async def _entered(self, admission: Admission, leased: bool) -> Ending:  # noqa: FBT001 - of the pair it is given
+        if isinstance(admission, Foreign):
+            return admission
+        if isinstance(admission, Replay):
+            return replayed(admission.record)
+        if leased or (isinstance(admission, GiveUp) and not admission.dead):
+            return await self._admitted(admission)
+        return await self._busy()
 
     async def _admitted(self, admission: Begin | GiveUp) -> Ending:
         before = self._held.record
         await self._held.write(admission.record)
         if isinstance(admission, GiveUp):
             return await self._end(admission.error, dead=admission.dead)
-        if refusal := self._refusal():
-            return await self._close(refusal, self._decide(self._trouble))
-        if not await self._entrance.seated(before):
-            await self._write(uncounted(self._held.record))
-            return self._entrance.wait()
+        if not self._held.record.canceling:
+            if refusal := self._refusal():
+                return await self._close(refusal, self._decide(self._trouble))
+            if not await self._entrance.seated(before):
+                await self._write(uncounted(self._held.record))
+                return self._entrance.wait()
         with self._lease.kept():
             return await self._conclude(await self._work())
 
@@ -116,14 +125,37 @@ class Attempt:
         return refusal
 
     async def _work(self) -> Result | CallError | Wait:
-        """Run the function, unless a later request for the same thing has been faster."""
+        """Run the function, unless a later request for the same thing has been faster; undo it when that is wanted."""
+        outcome: Result | CallError | Wait = stopped(self._held.record)
+        if not self._held.record.canceling:
+            assert isinstance(self._prepared, Call)
+            try:
+                await together(*self._announcements(self._prepared))
+                outcome = await self._run(self._prepared)
+            except CallError as error:
+                outcome = error
+        return await self._undo(outcome) if self._held.record.canceling else outcome
+
+    async def _undo(self, outcome: Result | CallError | Wait) -> Result | CallError | Wait:
+        """Take back what a canceled request has made; what cannot be taken back stays, and so does its outcome."""
+        if isinstance(outcome, Wait) or self._address.function.name not in self._desk.undos:
+            return outcome
         assert isinstance(self._prepared, Call)
+        self._deadline = time.monotonic() + self._limits.budget_seconds
         try:
-            await together(*self._announcements(self._prepared))
-            request = _resumed(self._prepared.request, self._held.record)
-            return await self._desk.run(self._prepared, request, self._took, self._lease)
+            left = await self._run(self._prepared, undo=True)
         except CallError as error:
+            error.message = f"canceled, but not all of it could be undone: {error.message}"
             return error
+        return left if isinstance(left, Wait) else stopped(self._held.record)
+
+    async def _run(self, call: Call, *, undo: bool = False) -> Result | Wait:
+        record = self._held.record
+        maker = key_of(self._address.key, record.first) if record.first else ""
+        try:
+            return await self._desk.run(
+                resumed(call, record), self._took, self._lease, maker=maker, undo=undo
+            )
         except Interrupted:
             return Wait.SHUTDOWN
 
@@ -159,7 +191,7 @@ class Attempt:
         except Superseded:
             raise Interrupted from None
         except CancelRequested:
-            raise CallError(Code.CANCELED, "canceled at the caller's wish") from None
+            raise stopped(self._held.record) from None
         except StoreError:
             telemetry.log().warning("a step could not be recorded", step=step.phase)
         said = Progress(
@@ -172,7 +204,7 @@ class Attempt:
             raise spent()
 
     async def _busy(self) -> Ending:
-        """Wait for the machine; a request that nobody works on may have waited enough."""
+        """Wait for the machine; a request that nobody works on may have waited enough, unless it is to be undone."""
         record, now = self._held.record, self._desk.clock()
         since = record.busy_since or now
         decision = self._decide(Wait.BUSY, waited=(now - since).total_seconds())
@@ -181,7 +213,7 @@ class Attempt:
             return Again(delay, "another delivery of it is being worked on")
         record = uncounted(record) if self._held.ours else record
         await self._write(record.changed(busy_since=since))
-        if refusal := self._refusal():
+        if (refusal := self._refusal()) and not record.canceling:
             return await self._close(refusal, self._decide(self._trouble))
         if isinstance(decision, Retry):
             return Again(decision.delay, Wait.BUSY.value, begun=False)
@@ -192,7 +224,10 @@ class Attempt:
         if isinstance(decision, Retry):
             return await self._later(outcome, decision)
         assert not isinstance(outcome, Wait)
-        return await self._close(outcome, decision)
+        try:
+            return await self._close(outcome, decision)
+        except CancelRequested:  # it came in before the result could be stored
+            return await self._conclude(await self._undo(outcome))
 
     async def _close(self, outcome: Result | CallError, decision: Decision) -> Ending:
         return await self._end(outcome, dead=isinstance(decision, Dead))
@@ -234,28 +269,23 @@ class Attempt:
         record = self._held.record
         event = self._desk.event(self._address, outcome, record.generation)
         reason = outcome if dead and isinstance(outcome, CallError) else None
-        await self._write(finished(record, to_json(event), dead=reason))
+        gone = isinstance(outcome, CallError) and outcome.code is Code.CANCELED
+        await self._write(finished(record, to_json(event), dead=reason, canceled=record.canceled and gone))
         if isinstance(outcome, CallError):
             say = telemetry.log().warning if dead else telemetry.log().info
             what = "a request is given up" if dead else "a request has failed"
             say(what, code=outcome.code, reason=outcome.message, attempts=record.attempts)
         if isinstance(self._prepared, Call) and (makes := self._prepared.makes):
             self._desk.aside(self._desk.making(self._prepared).ended(*makes, self._address.key))
-        return Finished(event, expects=record.expects, dead=_letter(self._held.record))
+        return Finished(event, expects=record.expects, dead=letter_of(self._held.record))
 
     async def _write(self, record: Record) -> None:
-        try:
-            await self._held.write_surely(record, self._desk.lease * _PATIENCE)
-        except CancelRequested:
-            # It ended while the wish came in: ended, it stands; not ended, it ends here.
-            error = CallError(
-                Code.CANCELED, "canceled at the caller's wish", last_known_state=record.last_known_state
-            )
-            event = self._desk.event(self._address, error, record.generation)
-            await self._held.write_surely(finished(record, to_json(event)), self._desk.lease * _PATIENCE)
+        await self._held.write_surely(record, self._desk.lease * _PATIENCE)
 
     def _decide(self, outcome: Outcome, waited: float = 0) -> Decision:
         expires = self._address.expires
+        if self._held.record.canceling:  # what was begun is undone, however late it is
+            waited, expires = 0, None
         case = Case(
             self._limits,
             attempt=self._held.record.attempts,
@@ -279,25 +309,7 @@ class Attempt:
         )
 
 
-def _resumed(request: Any, record: Record) -> Any:
-    """Give the request what an earlier try has recorded, which is newer than what its caller knows."""
-    if record.last_known_state is None or "last_known_state" not in type(request).model_fields:
-        return request
-    return request.model_copy(update={"last_known_state": record.last_known_state})
-
-
 def _code(outcome: Result | CallError | Wait) -> Code | Wait:
     if isinstance(outcome, Wait):
         return outcome
     return outcome.code if isinstance(outcome, CallError) else Code.OK
-
-
-def _replayed(record: Record) -> Finished:
-    assert record.result is not None
-    return Finished(from_json(record.result), expects=record.expects, dead=_letter(record), replayed=True)
-
-
-def _letter(record: Record) -> DeadLetter | None:
-    if record.state is not State.DEAD:
-        return None
-    return DeadLetter(record.code or Code.UNKNOWN, record.reason or "", record.attempts, record.generation)

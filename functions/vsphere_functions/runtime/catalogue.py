@@ -5,16 +5,17 @@ from typing import Any, TypeAlias
 
 from vsphere_events.code import Code
 from vsphere_events.error import CallError
-from vsphere_functions.machine.create_machine import create_machine
+from vsphere_functions.machine.create_machine import create_machine, undo_create_machine
 from vsphere_functions.machine.delete_machine import delete_machine
 from vsphere_functions.machine.get_machine_status import get_machine_status
 from vsphere_functions.machine.initialize_machine import initialize_machine
 from vsphere_functions.machine.list_machines import list_machines
 from vsphere_functions.machine.shut_down_machine import shut_down_machine
 from vsphere_functions.machine.validate_machine import validate_machine
+from vsphere_functions.request.cancel_request import cancel_request
 from vsphere_functions.volume.attach_volume import attach_volume
-from vsphere_functions.volume.copy_volume import copy_volume
-from vsphere_functions.volume.create_volume import create_volume
+from vsphere_functions.volume.copy_volume import copy_volume, undo_copy_volume
+from vsphere_functions.volume.create_volume import create_volume, undo_create_volume
 from vsphere_functions.volume.destroy_volume import destroy_volume
 from vsphere_functions.volume.detach_volume import detach_volume
 from vsphere_functions.volume.get_volume import get_volume
@@ -41,7 +42,15 @@ CATALOGUE: Catalogue = {
     "detach_volume": detach_volume,
     "resize_volume": resize_volume,
     "copy_volume": copy_volume,
+    "cancel_request": cancel_request,
 }
+
+UNDO: Catalogue = {
+    "create_machine": undo_create_machine,
+    "create_volume": undo_create_volume,
+    "copy_volume": undo_copy_volume,
+}
+"""What takes back the work of a canceled request; what is not named here stops where it is."""
 
 
 def implementation(catalogue: Catalogue, name: str) -> Callable[[Any, Any], Any]:

@@ -4,7 +4,7 @@ import asyncio
 import time
 
 from vsphere_functions.runtime import telemetry
-from vsphere_functions.runtime.operations import Admission, Begin, Claim, Record, State, admit
+from vsphere_functions.runtime.operations import Admission, Begin, Claim, Record, admit, canceled
 from vsphere_functions.runtime.store import Bucket, Entry, Store, StoreError
 
 
@@ -13,7 +13,7 @@ class Superseded(Exception):  # noqa: N818 - says what has happened, is caught a
 
 
 class CancelRequested(Exception):  # noqa: N818 - likewise
-    """The record asks its owner to stop."""
+    """The record asks its owner to stop; told once, when it is first seen."""
 
 
 class Held:
@@ -49,7 +49,7 @@ class Held:
         return admit(self.record, self._claim, attempts)
 
     async def write(self, record: Record) -> None:
-        """Write over the revision last seen; Superseded when somebody else has."""
+        """Write over the revision last seen; Superseded when somebody else has, CancelRequested at a caller's wish."""
         if record == self.record:
             return
         revision = await self._store.update(Bucket.OPERATIONS, self._key, record.dump(), self._revision)
@@ -83,10 +83,15 @@ class Held:
         return await self._over(record, found, entry)
 
     async def _over(self, record: Record, found: Record, entry: Entry) -> int:
-        if found.state is State.CANCEL_REQUESTED and not record.final:
-            self._revision = entry.revision
-            raise CancelRequested
+        """Write over a caller's wish; what was to be written is kept, but for a result, whose owner decides anew."""
+        heard = not found.canceling or self.record.canceling
+        if not heard:
+            told = self.record if record.final else record
+            record = canceled(told, told.source, told.id)
         revision = await self._store.update(Bucket.OPERATIONS, self._key, record.dump(), entry.revision)
         if revision is None:
             raise Superseded
+        if not heard:
+            self.record, self._revision = record, revision
+            raise CancelRequested
         return revision

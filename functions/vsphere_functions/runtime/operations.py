@@ -26,8 +26,9 @@ class Record(BaseModel):
 
     `sequence` is the request's place in its stream when it was first seen (a redrive keeps it; none over HTTP);
     `expects` the sequence of the result that the next one replaces; `claim` names the try that holds it;
-    `steps` counts progress over all tries; `busy_since` is when its machine was first found busy; `code` and
-    `reason` say why it is dead. `result` is the result event in JSON format.
+    `first` names the first try, and so this request among all that ever had its token; `steps` counts progress over
+    all tries; `canceled`: its caller wanted it to stop, and that stands; `busy_since` is when its machine was first
+    found busy; `code` and `reason` say why it is dead. `result` is the result event in JSON format.
     """
 
     model_config = ConfigDict(frozen=True, extra="ignore")
@@ -41,8 +42,10 @@ class Record(BaseModel):
     expects: int = 0
     attempts: int = 0
     claim: str = ""
+    first: str = ""
     steps: int = 0
     busy_since: datetime | None = None
+    canceled: bool = False
     last_known_state: str | None = None
     code: Code | None = None
     reason: str | None = None
@@ -52,6 +55,16 @@ class Record(BaseModel):
     def final(self) -> bool:
         """Whether nothing can change it any more but a redrive."""
         return self.state in {State.DONE, State.DEAD}
+
+    @property
+    def begun(self) -> bool:
+        """Whether a try may have changed something."""
+        return self.attempts > 0 or self.steps > 0
+
+    @property
+    def canceling(self) -> bool:
+        """Whether all that is left to do is to undo it."""
+        return self.state is State.CANCEL_REQUESTED
 
     def dump(self) -> bytes:
         """Render a line of JSON, and the result below it as it is."""
@@ -104,7 +117,7 @@ class Foreign:
 
 @dataclass(frozen=True, slots=True)
 class GiveUp:
-    """No further try: end it with this error; `dead` when tries were used up."""
+    """No further try: end it with this error; `dead` when tries were used up, else it was canceled before it began."""
 
     record: Record
     error: CallError
@@ -115,8 +128,11 @@ Admission: TypeAlias = Begin | Replay | Foreign | GiveUp
 
 
 def admit(record: Record | None, claim: Claim, attempts: int) -> Admission:
-    """Say what becomes of a delivery; the try is counted here, so a worker that dies of it counts too."""
-    if record is None:
+    """Say what becomes of a delivery; the try is counted here, so a worker that dies of it counts too.
+
+    A wish to cancel what another source never sent keeps no request away.
+    """
+    if record is None or (record.digest is None and (record.source, record.id) != (claim.source, claim.id)):
         return Begin(
             Record(
                 source=claim.source,
@@ -125,6 +141,7 @@ def admit(record: Record | None, claim: Claim, attempts: int) -> Admission:
                 sequence=claim.sequence,
                 attempts=1,
                 claim=claim.name,
+                first=claim.name,
             )
         )
     if (record.source, record.id) != (claim.source, claim.id):
@@ -138,14 +155,23 @@ def admit(record: Record | None, claim: Claim, attempts: int) -> Admission:
 
 def _again(record: Record, claim: Claim, attempts: int) -> Admission:
     record = record.changed(
-        digest=claim.digest, sequence=record.sequence or claim.sequence, claim=claim.name, busy_since=None
+        digest=claim.digest,
+        sequence=record.sequence or claim.sequence,
+        claim=claim.name,
+        first=record.first or claim.name,
+        busy_since=None,
     )
-    if record.state is State.CANCEL_REQUESTED:
-        return GiveUp(record, _error(record, Code.CANCELED, "canceled at the caller's wish"), dead=False)
+    if record.canceling and not record.begun:
+        return GiveUp(record, stopped(record), dead=False)
     if record.attempts >= attempts:
         message = f"given up: the worker stopped in the last of {record.attempts} tries"
         return GiveUp(record, _error(record, Code.UNKNOWN, message), dead=True)
     return Begin(record.changed(attempts=record.attempts + 1))
+
+
+def stopped(record: Record) -> CallError:
+    """Make the error of a request that its caller has canceled."""
+    return _error(record, Code.CANCELED, "canceled at the caller's wish")
 
 
 def _error(record: Record, code: Code, message: str) -> CallError:
@@ -153,8 +179,11 @@ def _error(record: Record, code: Code, message: str) -> CallError:
 
 
 def uncounted(record: Record) -> Record:
-    """Take back a try that was none: the machine was busy, or the worker shut down."""
-    return record.changed(attempts=max(record.attempts - 1, 0), claim="")
+    """Take back a try that was none: the machine was busy, or the worker shut down.
+
+    What is being undone has begun, whatever became of the tries.
+    """
+    return record.changed(attempts=max(record.attempts - 1, 1 if record.canceling else 0), claim="")
 
 
 def stepped(record: Record, state: str | None) -> Record:
@@ -162,10 +191,13 @@ def stepped(record: Record, state: str | None) -> Record:
     return record.changed(steps=record.steps + 1, last_known_state=state or record.last_known_state)
 
 
-def finished(record: Record, result: bytes, *, dead: CallError | None = None) -> Record:
-    """Make it final with its result event; `dead` says what the dead letter tells."""
+def finished(
+    record: Record, result: bytes, *, dead: CallError | None = None, canceled: bool = False
+) -> Record:
+    """Make it final with its result event; `dead` says what the dead letter tells, and keeps a wish to cancel."""
     return record.changed(
         state=State.DEAD if dead else State.DONE,
+        canceled=record.canceled if dead else canceled,
         code=dead and dead.code,
         reason=dead and dead.message,
         last_known_state=None,
@@ -174,23 +206,29 @@ def finished(record: Record, result: bytes, *, dead: CallError | None = None) ->
 
 
 def canceled(record: Record | None, source: str, event_id: str) -> Record:
-    """Ask an operation to stop, or one that is not known yet never to begin; FailedPrecondition when it ended."""
+    """Ask an operation to stop, or one that is not known yet never to begin; the tries count anew, for undoing it.
+
+    One that was canceled before stays as it is. NotFound when another source has the token, FailedPrecondition when
+    it ended otherwise.
+    """
     if record is None:
-        return Record(state=State.CANCEL_REQUESTED, source=source, id=event_id)
+        return Record(state=State.CANCEL_REQUESTED, source=source, id=event_id, canceled=True)
     if (record.source, record.id) != (source, event_id):
         raise CallError(Code.NOT_FOUND, "this source has no such request")
+    if record.canceling or (record.canceled and record.state is State.DONE):
+        return record
     if record.final:
         raise CallError(Code.FAILED_PRECONDITION, f"the request has ended: {record.state}")
-    return record.changed(state=State.CANCEL_REQUESTED)
+    return record.changed(state=State.CANCEL_REQUESTED, canceled=True, attempts=int(record.begun))
 
 
 def redriven(record: Record, generation: int, result_sequence: int) -> Record:
     """Open an operation that died in a generation for new tries; opened already, it stays as it is.
 
     Its next result replaces the one at `result_sequence`, and goes on from the state that it tells.
-    FailedPrecondition when it has ended otherwise.
+    One that could not be undone goes on being undone. FailedPrecondition when it has ended otherwise.
     """
-    if record.state is State.OPEN and record.generation == generation + 1:
+    if not record.final and record.generation == generation + 1:
         return record
     if record.state is not State.DEAD:
         raise CallError(
@@ -199,10 +237,10 @@ def redriven(record: Record, generation: int, result_sequence: int) -> Record:
     if record.generation != generation:
         raise CallError(Code.FAILED_PRECONDITION, "it has died again since; its later dead letter counts")
     return record.changed(
-        state=State.OPEN,
+        state=State.CANCEL_REQUESTED if record.canceled else State.OPEN,
         generation=generation + 1,
         expects=result_sequence,
-        attempts=0,
+        attempts=int(record.canceled),
         claim="",
         code=None,
         reason=None,

@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Executor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any, TypeAlias
@@ -14,17 +14,19 @@ from typing import Any, TypeAlias
 from vsphere_events import results
 from vsphere_events.cloud_event import CloudEvent
 from vsphere_events.code import Code
+from vsphere_events.envelope import from_json
 from vsphere_events.error import CallError
 from vsphere_events.model import Result
 from vsphere_events.volume import anonymous_id
 from vsphere_functions.context import Context
 from vsphere_functions.runtime import telemetry
+from vsphere_functions.runtime.cancelling import Cancelling
 from vsphere_functions.runtime.catalogue import Catalogue, implementation
 from vsphere_functions.runtime.delivery import Case, Dead, Trouble, decide
 from vsphere_functions.runtime.dispatch import Address, Call, check_address, dispatch
 from vsphere_functions.runtime.drive import drive
 from vsphere_functions.runtime.gate import Gate
-from vsphere_functions.runtime.operations import Foreign
+from vsphere_functions.runtime.operations import Foreign, Record, State
 from vsphere_functions.runtime.settings import Settings
 from vsphere_functions.runtime.store import Store
 from vsphere_functions.runtime.stores import stores_of
@@ -94,8 +96,9 @@ Prepared: TypeAlias = Call | CallError
 class Desk:
     """What a process holds once for all its requests.
 
-    `pool` runs the functions; `lease` is in seconds; `fits` says whether a result can be sent; `gate` knows who waits
-    for a slot; `stopping` is set when the process is to end: tries then check in at their next step.
+    `pool` runs the functions; `undos` take back what a canceled one has made, by the same names; `lease` is in seconds;
+    `fits` says whether a result can be sent; `gate` knows who waits for a slot; `stopping` is set when the process is
+    to end: tries then check in at their next step.
     """
 
     name: str
@@ -104,6 +107,7 @@ class Desk:
     sessions: Sessions
     store: Store
     pool: Executor
+    undos: Catalogue = field(default_factory=dict)
     lease: float = 30
     fits: Callable[[CloudEvent], bool] = lambda _: True
     clock: Callable[[], datetime] = lambda: datetime.now(UTC)
@@ -119,10 +123,16 @@ class Desk:
         task.add_done_callback(self.background.discard)
 
     async def run(
-        self, call: Call, request: Any, took: Callable[[Step], None], fence: Fence | None = None
+        self,
+        call: Call,
+        took: Callable[[Step], None],
+        fence: Fence | None = None,
+        *,
+        maker: str = "",
+        undo: bool = False,
     ) -> Result:
-        """Run the function in a thread; CallError, or Interrupted, when it does not come to its result."""
-        event = call.address.event
+        """Run the function, or what undoes it, in a thread; CallError, or Interrupted, when it comes to no result."""
+        event, name = call.address.event, call.address.function.name
         context = partial(
             Context,
             label=call.address.label,
@@ -130,16 +140,18 @@ class Desk:
             user_data=call.user_data,
             fence=fence or Unfenced(),
             unfinished=self.making(call),
+            requests=Cancelling(self.store, asyncio.get_running_loop(), call.address.label),
             stores=self._stores(call.address.label, call.host),
             operation=anonymous_id(event.source, event.id),
+            maker=maker,
             clock=self.clock,
         )
-        function = implementation(self.catalogue, call.address.function.name)
+        function = self.undos[name] if undo else implementation(self.catalogue, name)
         inside = contextvars.copy_context()
 
         def work() -> Result:
             with self.sessions.work() as lent:
-                done: Result = drive(function, request, context(sessions=lent), took)
+                done: Result = drive(function, call.request, context(sessions=lent), took)
             return done
 
         return await asyncio.get_running_loop().run_in_executor(self.pool, inside.run, work)
@@ -212,7 +224,7 @@ async def answer(desk: Desk, address: Address) -> Finished:
     assert isinstance(prepared, Call)
     outcome: Result | CallError
     try:
-        outcome = await desk.run(prepared, prepared.request, _within(limits.budget_seconds))
+        outcome = await desk.run(prepared, _within(limits.budget_seconds))
     except CallError as error:
         outcome = error
     return Finished(desk.event(address, outcome))
@@ -225,6 +237,27 @@ def refusal_of(address: Address, prepared: Prepared, now: datetime) -> CallError
     if address.expires is not None and now >= address.expires:
         return CallError(Code.DEADLINE_EXCEEDED, "the request's expirytime has passed")
     return None
+
+
+def resumed(call: Call, record: Record) -> Call:
+    """Give the request what an earlier try has recorded, which is newer than what its caller knows."""
+    known, request = record.last_known_state, call.request
+    if known is None or "last_known_state" not in type(request).model_fields:
+        return call
+    return replace(call, request=request.model_copy(update={"last_known_state": known}))
+
+
+def replayed(record: Record) -> Finished:
+    """Answer a request that is finished, as it was answered before."""
+    assert record.result is not None
+    return Finished(from_json(record.result), expects=record.expects, dead=letter_of(record), replayed=True)
+
+
+def letter_of(record: Record) -> DeadLetter | None:
+    """Say what the dead letter of a finished request says, if it has one."""
+    if record.state is not State.DEAD:
+        return None
+    return DeadLetter(record.code or Code.UNKNOWN, record.reason or "", record.attempts, record.generation)
 
 
 def spent() -> CallError:

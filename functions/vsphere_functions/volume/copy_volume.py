@@ -2,10 +2,10 @@
 
 Promises: the copy has the source's size and info and a disk of its own, and is made like any other volume: claimed by
 its folder, whole once its metadata is there, finished by the next request after an interruption, and nothing of it
-left when it fails. The source is not changed, and not copied while something may write to it: FailedPrecondition,
-naming the machines, unless those that have it are off. A copy of the same disk that stands already, of the same
-size, is fine; any other volume of that id is AlreadyExists, also an empty one. Volumes of VIC's are copied like
-others. Limits are those of the target's store.
+left when it fails or is canceled. The source is not changed, and not copied while something may write to it:
+FailedPrecondition, naming the machines, unless those that have it are off. A copy of the same disk that stands already,
+of the same size, is fine; any other volume of that id is AlreadyExists, also an empty one. Volumes of VIC's are copied
+like others. Limits are those of the target's store.
 Source: CopyVirtualDisk of the vSphere API, which lets vCenter choose how the copy's blocks are allocated.
 """
 
@@ -22,6 +22,7 @@ from vsphere_functions.vsphere.volumes import Leaf, find_leaf, not_found, volume
 from vsphere_functions.vsphere.volumes_copy import Copying, refuse_written
 from vsphere_functions.vsphere.volumes_create import WantedVolume
 from vsphere_functions.vsphere.volumes_room import refuse_too_large, refuse_without_room
+from vsphere_functions.vsphere.volumes_undo import undo_volume
 from vsphere_functions.vsphere.volumes_whole import read_whole
 
 
@@ -62,3 +63,9 @@ def _size(source: Leaf, written: int | None) -> int:
     if size is None:
         raise CallError(Code.FAILED_PRECONDITION, f"nothing tells the size of volume {source.id!r}")
     return size
+
+
+def undo_copy_volume(request: CopyVolumeRequest, ctx: Context) -> Steps[None]:
+    """Remove what a canceled request has made of its copy."""
+    to = VolumeKey.of(ctx.label, request.to_store or request.key(ctx.label).store, request.to_id)
+    yield from undo_volume(ctx.vcenter(), ctx.stores, to, ctx.operation)

@@ -2,8 +2,9 @@
 
 Promises: one volume for one id in one store, however often and from wherever it is asked for; the same size and info
 again are the same volume, another size or info AlreadyExists. It is whole once its metadata is there; what an
-interrupted create has left the next one finishes. A create that fails removes what it made, and nothing else. Without
-an id the request's own identity names it, so that a redelivery makes no second one. Sizes round up to whole MiB.
+interrupted create has left the next one finishes. A create that fails or is canceled removes what it made and has not
+finished, and nothing else; a volume that is whole by then stays. Without an id the request's own identity names it, so
+that a redelivery makes no second one. Sizes round up to whole MiB.
 A storage policy is named by its name; it decides where and how the disk is made, not whether a volume is the same.
 A disk that lies in the volume's place is taken for it, unless vCenter says that it has another size.
 Source: VolumeCreate of VIC's volume support; FileManager, VirtualDiskManager and file access of the vSphere API; the
@@ -23,6 +24,7 @@ from vsphere_functions.vsphere.stores import look_around
 from vsphere_functions.vsphere.volumes import volume_of
 from vsphere_functions.vsphere.volumes_create import Making, WantedVolume
 from vsphere_functions.vsphere.volumes_room import refuse_too_large, refuse_without_room
+from vsphere_functions.vsphere.volumes_undo import undo_volume
 
 
 def create_volume(request: CreateVolumeRequest, ctx: Context) -> Steps[CreateVolumeResult]:
@@ -41,3 +43,9 @@ def create_volume(request: CreateVolumeRequest, ctx: Context) -> Steps[CreateVol
     leaf, told = yield from Making(vcenter, ctx.stores, store, want, state).run()
     attached = InUse.look(vcenter, ctx.stores).on([told.uuid], leaf.spots) if leaf.has_metadata else ()
     return CreateVolumeResult(volume=volume_of(leaf, told, attached))
+
+
+def undo_create_volume(request: CreateVolumeRequest, ctx: Context) -> Steps[None]:
+    """Remove what a canceled request has made of its volume."""
+    key = VolumeKey.of(ctx.label, request.store, request.id or ctx.operation)
+    yield from undo_volume(ctx.vcenter(), ctx.stores, key, ctx.operation)

@@ -8,7 +8,7 @@ from vsphere_functions.steps import Step, Steps
 from vsphere_functions.vsphere.disks import birth_record, disks_of, not_born_with
 from vsphere_functions.vsphere.follow import change
 from vsphere_functions.vsphere.hardware import differing
-from vsphere_functions.vsphere.identity import BORN, MARK
+from vsphere_functions.vsphere.identity import BORN, MARK, Mark
 from vsphere_functions.vsphere.machine import Machine, keyed
 from vsphere_functions.vsphere.macs import card_addresses
 from vsphere_functions.vsphere.reconfigure import growth, reconfigure_spec
@@ -22,10 +22,10 @@ def record_birth(vcenter: VCenter, machine: Machine, want: Wanted) -> Steps[None
 
     Bootstrap data is written again when it differs: tokens in it are renewed between tries.
     """
-    if machine.ready:  # a machine in service is not reconfigured by a late delivery
-        return
-    extra = _missing(machine, want)
-    off = machine.power == "poweredOff"
+    extra = {} if machine.ready else _missing(machine, want)  # one in service only changes hands
+    if machine.mark != (mark := _mark(machine, want)):
+        extra[MARK] = str(mark)
+    off = machine.power == "poweredOff" and not machine.ready
     settings = differing(machine, want.spec) | vapp_changes(machine, want) if off else {}
     larger = growth(want.spec, _own_devices(machine, want)) if off else []
     if not (extra or settings or larger):
@@ -41,9 +41,6 @@ def _missing(machine: Machine, want: Wanted) -> dict[str, str]:
     extra = {}
     if not machine.row.get(keyed(BORN)):
         extra[BORN] = birth_record(disks_of(_own_devices(machine, want)))
-    mark = machine.mark
-    if mark is not None and mark.uuid != machine.uuid:
-        extra[MARK] = str(mark.given(machine.uuid))
     if machine.power == "poweredOff":
         extra |= _boot_data(machine, want)
     return extra
@@ -54,6 +51,12 @@ def _own_devices(machine: Machine, want: Wanted) -> list[dict[str, Any]]:
     strangers = {disk.key for disk in not_born_with(machine, want.stores)}
     devices = machine.row.get("config.hardware.device") or []
     return [one for one in devices if int(one["key"]) not in strangers]
+
+
+def _mark(machine: Machine, want: Wanted) -> Mark | None:
+    """Return the mark as it should be now: nobody else's to undo, and with the uuid that the server gave."""
+    mark = machine.mark and machine.mark.taken_on_by(want.maker)
+    return mark if mark is None or mark.ready else mark.given(machine.uuid)
 
 
 def _boot_data(machine: Machine, want: Wanted) -> Mapping[str, str]:
@@ -68,11 +71,11 @@ def _boot_data(machine: Machine, want: Wanted) -> Mapping[str, str]:
 
 def mark_ready(vcenter: VCenter, machine: Machine, want: Wanted) -> Steps[None]:
     """Note that the create got to its end, so that a machine that is off later was stopped, not half built."""
-    mark = machine.mark
+    mark = _mark(machine, want)
     if mark is None or mark.ready:
         return
     state = want.state_at(vcenter, "ready", machine)
-    spec = reconfigure_spec({MARK: str(mark.given(machine.uuid).finished())})
+    spec = reconfigure_spec({MARK: str(mark.finished())})
     yield from change(
         vcenter,
         "mark_ready",

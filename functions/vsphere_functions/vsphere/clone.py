@@ -5,7 +5,7 @@ from vsphere_events.error import CallError
 from vsphere_functions.steps import Steps
 from vsphere_functions.vsphere.faults import fault_of
 from vsphere_functions.vsphere.find import adopt, by_uuid
-from vsphere_functions.vsphere.follow import follow
+from vsphere_functions.vsphere.follow import follow, stop
 from vsphere_functions.vsphere.identity import BORN, DETACHED, MARK
 from vsphere_functions.vsphere.machine import BOOTSTRAP, WHOLE, Machine, keyed, read_machines
 from vsphere_functions.vsphere.names import escape
@@ -59,7 +59,12 @@ def _clone(vcenter: VCenter, want: Wanted, place: Place) -> Steps[Ref]:
     state = want.state(vcenter)
     where = f"{place.path}/{want.machine}"
     message = f"cloning {want.spec.template_vm} to {where}"
-    ref: Ref = yield from follow(vcenter, "clone", task, state, message)
+    try:
+        ref: Ref = yield from follow(vcenter, "clone", task, state, message)
+    except CallError as error:
+        if error.code is Code.CANCELED:
+            stop(vcenter, task)
+        raise
     return ref
 
 

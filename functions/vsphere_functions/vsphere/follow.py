@@ -1,5 +1,6 @@
 """Follow a task to its end, one step at a time, so that deadline and cancel are looked at meanwhile."""
 
+from contextlib import suppress
 from typing import Any
 
 from vsphere_events.code import Code
@@ -57,3 +58,11 @@ def join(vcenter: VCenter, step: str, state: State) -> Steps[None]:
     watched = vcenter.session.watch(Ref("Task", state.task or ""), step)
     while watched.poll(PAUSE) is None:
         yield Step(step, str(state), "waiting for the task of an earlier call", watched.progress)
+
+
+def stop(vcenter: VCenter, task: Ref) -> None:
+    """Cancel a task that this call has started, where vCenter can; whoever needs its end waits for it all the same."""
+    with suppress(CallError):
+        row = vcenter.read([task], {"Task": ("info.cancelable",)}).get(task, {})
+        if row.get("info.cancelable"):
+            vcenter.change("cancel", task, "CancelTask")

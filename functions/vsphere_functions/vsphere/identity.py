@@ -26,6 +26,7 @@ class Mark:
     `incarnation` is the BIOS uuid that the clone was asked for, `uuid` the one the server gave. vCenter's own
     clones and restores copy the mark, so it says "ours" only together with one recorded uuid that is the VM's own.
     `phase` is `ready` once the create got to its end: a machine that is off then was stopped, not half built.
+    `maker` is the request that had it cloned, as long as no other has gone on with it: its cancel undoes it.
     """
 
     owner: str
@@ -37,6 +38,7 @@ class Mark:
     region: str | None = None
     placement: str | None = None
     phase: str | None = None
+    maker: str | None = None
 
     @classmethod
     def parse(cls, text: Any) -> Self | None:
@@ -58,6 +60,10 @@ class Mark:
     def given(self, uuid: str | None) -> Self:
         """Return the mark with the BIOS uuid that the server gave; the incarnation stays the one asked for."""
         return replace(self, uuid=uuid or self.uuid)
+
+    def taken_on_by(self, maker: str) -> Self:
+        """Return the mark of a machine that a request goes on with: nobody else's to undo any more."""
+        return self if self.maker == maker else replace(self, maker=None)
 
     def finished(self) -> Self:
         """Return the mark of a machine whose create got to its end."""

@@ -55,6 +55,7 @@ class Privilege(NamedTuple):
 
 
 _MAKE = ("create_machine", "initialize_machine")
+_UNMAKE = ("delete_machine", "create_machine")
 _READ = ("get_volume", "list_volumes", "find_orphans")
 _WRITE = ("create_volume", "destroy_volume", "copy_volume", "resize_volume")
 _DISKS = ("attach_volume", "detach_volume")
@@ -121,11 +122,11 @@ PRIVILEGES: tuple[Privilege, ...] = (
     Privilege("Global.SetCustomField", On.FOLDER, _MAKE, "show tags as custom attributes"),
     Privilege("VirtualMachine.Interact.PowerOn", On.FOLDER, _MAKE, "start the machine"),
     Privilege(
-        *("VirtualMachine.Interact.PowerOff", On.FOLDER, ("shut_down_machine", "delete_machine")),
+        *("VirtualMachine.Interact.PowerOff", On.FOLDER, ("shut_down_machine", *_UNMAKE)),
         "shut the guest down, or power off",
     ),
     Privilege(
-        *("VirtualMachine.Config.RemoveDisk", On.FOLDER, ("delete_machine", "detach_volume")),
+        *("VirtualMachine.Config.RemoveDisk", On.FOLDER, (*_UNMAKE, "detach_volume")),
         "detach disks that are not the machine's own, so that they outlive it",
     ),
     Privilege(
@@ -140,8 +141,8 @@ PRIVILEGES: tuple[Privilege, ...] = (
         "add a controller when those that are there are full",
     ),
     Privilege(
-        *("VirtualMachine.Inventory.Delete", On.FOLDER, ("delete_machine", "create_machine")),
-        "destroy the machine; a create that lost its lease destroys its own clone",
+        *("VirtualMachine.Inventory.Delete", On.FOLDER, _UNMAKE),
+        "destroy the machine; a create that is canceled or lost its lease destroys its own",
     ),
     Privilege("Resource.AssignVMToPool", On.POOL, ("create_machine",), "run the machine there"),
     Privilege("Datastore.AllocateSpace", On.STORAGE, _MAKE, "room for the machine's disks"),

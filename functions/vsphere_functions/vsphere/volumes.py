@@ -89,6 +89,11 @@ class Leaf:
         return claims_file.FILE in self.files
 
     @property
+    def bare(self) -> bool:
+        """Whether nothing lies here but what interrupted writes have left."""
+        return self.vic is None and not self.below and self.files.keys() == set(self.temporaries)
+
+    @property
     def deltas(self) -> list[str]:
         """The files of a snapshot of the disk."""
         return sorted(name for name in self.files if _DELTA.search(name))

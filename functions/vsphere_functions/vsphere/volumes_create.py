@@ -19,7 +19,11 @@ from vsphere_functions.vsphere.state import State
 from vsphere_functions.vsphere.stores import Store, Stores
 from vsphere_functions.vsphere.vcenter import VCenter
 from vsphere_functions.vsphere.volumes import Leaf, find_leaf, moved_to
-from vsphere_functions.vsphere.volumes_destroy import remove_disk, remove_files
+from vsphere_functions.vsphere.volumes_destroy import remove_disk
+from vsphere_functions.vsphere.volumes_undo import sweep
+
+_GOES_ON = {Code.DEADLINE_EXCEEDED, Code.CANCELED}
+"""Errors that leave what was made to whoever goes on with the request, or undoes it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +68,8 @@ class Making:
     def run(self) -> Steps[tuple[Leaf, Metadata]]:
         """Make the volume, or finish what an earlier create has begun.
 
-        What this call has made is removed again when it fails, except when its time is up: then the next try goes on.
+        What this call has made is removed again when it fails, except when its time is up: then the next try goes on,
+        or undoes it, when the request is canceled.
         """
         leaf = yield from self._enter()
         told = self._standing(leaf)
@@ -77,8 +82,8 @@ class Making:
         try:
             told = yield from self._build(leaf, claim)
         except CallError as error:
-            if error.code is not Code.DEADLINE_EXCEEDED:
-                self._undo(claim)
+            if error.code not in _GOES_ON:
+                self._undo()
             if fault_name(error) == "FileNotFound":
                 raise CallError(Code.ABORTED, f"the folder of volume {self.want.id!r} went away") from error
             raise
@@ -231,18 +236,11 @@ class Making:
         for name in (*leaf.temporaries, claims_file.FILE):
             yield from leaf.store.files.delete(leaf.path / name, self.state)
 
-    def _undo(self, claim: Claim) -> None:
-        """Remove what this create has made, as far as that can be done now; the next create goes on from the rest."""
+    def _undo(self) -> None:
+        """Take it back as far as that can be done now; the next create goes on from the rest."""
         with suppress(CallError):
             leaf = find_leaf(self.store, self.want.id)
-            held = leaf.claim() if leaf else None
-            if leaf is None or held is None or held.operation != claim.operation or leaf.has_metadata:
-                return
-            if claim.found:
-                drain(self._tidy(leaf))
-                return
-            drain(remove_disk(self.vcenter, self.stores, leaf, self.state))
-            drain(remove_files(leaf, self.state))
+            drain(sweep(self.vcenter, self.stores, leaf, self.want.operation))
 
 
 def drain(steps: Steps[None]) -> None:

@@ -38,7 +38,8 @@ class Boot(Protocol):
 class Wanted:
     """One machine as its request describes it; `boot` knows the bootstrap data, None is no such data.
 
-    `stores` are those that the spec's volumes can be in.
+    `stores` are those that the spec's volumes can be in; `maker` is what tells the request from all others that ever
+    wanted this machine.
     """
 
     machine: str
@@ -50,9 +51,10 @@ class Wanted:
     told: str | None = field(repr=False)
     boot: Boot | None = field(repr=False, default=None)
     stores: Stores = field(repr=False, default_factory=Stores)
+    maker: str = ""
 
     @classmethod
-    def of(cls, request: CreateMachineRequest) -> Self:
+    def of(cls, request: CreateMachineRequest, maker: str = "") -> Self:
         """Read a request; the BIOS uuid is made fresh, so that no later machine of the name has it again."""
         spec, owner = request.provider_spec, str(request.provider_spec.owner)
         return cls(
@@ -63,6 +65,7 @@ class Wanted:
             instance_uuid=instance_uuid(owner, request.machine_name),
             incarnation=str(uuid4()),
             told=request.last_known_state,
+            maker=maker,
         )
 
     def booting_from(self, boot: Boot) -> Self:
@@ -104,6 +107,7 @@ class Wanted:
             digest=self.digest,
             region=self.spec.region,
             placement=placement,
+            maker=self.maker or None,
         )
 
 
