@@ -2,13 +2,11 @@
 
 import os
 import re
-import shutil
-import subprocess
-from configparser import ConfigParser
 from pathlib import Path
 
 import pytest
 
+from support.guest import Guest, unit_of
 from vsphere_events.machine_volume import MachineVolume
 from vsphere_functions.bootstrap.volumes import FORMATTER, boothook, escaped, mounted, script, unit_files
 
@@ -17,23 +15,7 @@ UUID = "6000c2937ba03a039f2256c52993b727"
 DEVICE = f"/dev/disk/by-id/wwn-0x{UUID}"
 DATA = MachineVolume.parse({"id": "data-1", "mountPath": "/srv/my-db"})
 LOGS = MachineVolume.parse({"vmdkPath": "[ds] $(x).vmdk", "mountPath": "/logs", "readOnly": True})
-_PATH = "/usr/sbin:/sbin:/usr/bin:/bin"
-_BLKID = shutil.which("blkid", path=_PATH) or "blkid"
 BARE = MachineVolume.parse({"id": "raw"})
-
-
-class Unit(ConfigParser):
-    """A unit file; its keys have capitals."""
-
-    def optionxform(self, optionstr: str) -> str:
-        """Keep a key as it is spelt."""
-        return optionstr
-
-
-def _unit(text: str) -> Unit:
-    unit = Unit(interpolation=None, strict=True)
-    unit.read_string(text)
-    return unit
 
 
 @pytest.mark.parametrize("uuid", [SPACED, UUID, UUID.upper(), "6000C293-7ba0-3a03-9f22-56c52993b727"])
@@ -64,7 +46,7 @@ def test_the_label_comes_from_the_id_and_fits_every_filesystem() -> None:
 def test_a_volume_is_formatted_if_it_is_empty_and_then_mounted_before_what_needs_files() -> None:
     units = unit_files(mounted([DATA], [SPACED]))
     assert units.keys() == {f"format-volume-{UUID}.service", r"srv-my\x2ddb.mount"}
-    mount, service = _unit(units[r"srv-my\x2ddb.mount"]), _unit(units[f"format-volume-{UUID}.service"])
+    mount, service = unit_of(units[r"srv-my\x2ddb.mount"]), unit_of(units[f"format-volume-{UUID}.service"])
     assert dict(mount["Mount"]) == {"What": DEVICE, "Where": "/srv/my-db", "Options": "rw"}
     assert mount["Unit"]["Requires"] == mount["Unit"]["After"] == f"format-volume-{UUID}.service"
     assert mount["Install"]["WantedBy"] == "local-fs.target", (
@@ -81,7 +63,7 @@ def test_a_volume_is_formatted_if_it_is_empty_and_then_mounted_before_what_needs
 def test_a_read_only_volume_is_mounted_so_and_nothing_formats_it() -> None:
     units = unit_files(mounted([LOGS], [UUID]))
     assert units.keys() == {"logs.mount"}
-    mount = _unit(units["logs.mount"])
+    mount = unit_of(units["logs.mount"])
     assert mount["Mount"]["Options"] == "ro"
     assert mount["Unit"].keys() == {"Description"}
     assert FORMATTER not in boothook(mounted([LOGS], [UUID]))
@@ -106,52 +88,6 @@ def test_units_have_the_names_that_systemd_demands(path: str, name: str) -> None
     assert escaped(path) == name
 
 
-class Guest:
-    """A guest's /etc and its disks in a folder; systemctl notes what it is told and starts nothing."""
-
-    def __init__(self, root: Path) -> None:
-        self.root = root
-        self.tools = root / "tools"
-        self.tools.mkdir()
-        self.log = root / "systemctl.log"
-        self.log.touch()
-        self._tool("systemctl", f'echo "$@" >>"{self.log}"')
-        self._tool("blockdev", 'exec stat -L -c %s "$2"')
-        (root / "dev/disk/by-id").mkdir(parents=True)
-
-    def _tool(self, name: str, body: str) -> None:
-        path = self.tools / name
-        path.write_text(f"#!/bin/sh\n{body}\n")
-        path.chmod(0o755)
-
-    def moved(self, text: str) -> str:
-        """Lead what is meant for the guest's own folders to these."""
-        return text.replace("/etc/", f"{self.root}/etc/").replace("/dev/disk/", f"{self.root}/dev/disk/")
-
-    def run(self, command: list[str]) -> list[str]:
-        """Run something, and return what systemctl was told meanwhile."""
-        self.log.write_text("")
-        subprocess.run(
-            command, env={"PATH": f"{self.tools}:{_PATH}"}, check=True, capture_output=True, timeout=60
-        )
-        return self.log.read_text().splitlines()
-
-    def boot(self, hook: str) -> list[str]:
-        """Run a boothook as cloud-init does: without its first line, which only tells what it is."""
-        kind, _, body = hook.partition("\n")
-        assert kind == "#cloud-boothook"
-        assert body.startswith("#!/bin/sh\n")
-        place = self.root / "part-001"
-        place.write_text(self.moved(body))
-        place.chmod(0o700)
-        return self.run([str(place)])
-
-    def start(self, service: str) -> None:
-        """Run what a unit starts."""
-        text = (self.root / "etc/systemd/system" / service).read_text()
-        self.run(_unit(text)["Service"]["ExecStart"].split())
-
-
 def test_the_boothook_installs_all_once_and_mends_what_was_changed(tmp_path: Path) -> None:
     guest = Guest(tmp_path)
     volumes = mounted([DATA, LOGS], [UUID, UUID[::-1]])
@@ -169,26 +105,18 @@ def test_the_boothook_installs_all_once_and_mends_what_was_changed(tmp_path: Pat
 def test_v32_what_the_boothook_installs_formats_an_empty_disk_and_later_leaves_its_data(
     tmp_path: Path,
 ) -> None:
-    first, second = Guest(_folder(tmp_path, "first")), Guest(_folder(tmp_path, "second"))
+    first, second = Guest(tmp_path / "first"), Guest(tmp_path / "second")
     disk = tmp_path / "disk"
     with disk.open("wb") as made:
         made.truncate(2**23)
     for guest in (first, second):
-        (guest.root / DEVICE.strip("/")).symlink_to(disk)
+        guest.plug(disk, UUID)
         guest.boot(boothook(mounted([DATA], [SPACED])))
-    first.start(f"format-volume-{UUID}.service")
-    shown = subprocess.run([_BLKID, "-p", disk], capture_output=True, text=True, check=True).stdout
-    assert 'LABEL="v-51bbfa74f8"' in shown
-    assert 'TYPE="ext4"' in shown
+    first.format()
+    assert first.shows(disk) == {"LABEL": "v-51bbfa74f8", "TYPE": "ext4"}
     with disk.open("r+b") as written:
         written.seek(-4096, os.SEEK_END)
         written.write(b"data that was paid for")
     before = disk.read_bytes()
-    second.start(f"format-volume-{UUID}.service")
+    second.format()
     assert disk.read_bytes() == before
-
-
-def _folder(parent: Path, name: str) -> Path:
-    made = parent / name
-    made.mkdir()
-    return made
