@@ -4,6 +4,7 @@ import typer
 
 from vsphere_functions.cli.demo import demo
 from vsphere_functions.cli.dlq import dlq
+from vsphere_functions.cli.doctor import doctor
 from vsphere_functions.cli.example import example
 from vsphere_functions.cli.invoke import invoke
 from vsphere_functions.cli.nats_config import nats_config
@@ -13,7 +14,7 @@ from vsphere_functions.cli.setup import setup
 from vsphere_functions.cli.up import up
 from vsphere_functions.cli.worker import worker
 
-COMMANDS = (worker, serve, setup, settings, nats_config, invoke, example, up, demo)
+COMMANDS = (worker, serve, setup, settings, doctor, nats_config, invoke, example, up, demo)
 
 app = typer.Typer(
     name="vsphere-functions",

@@ -1,6 +1,7 @@
 """Who logs in where: the settings' credentials, and those that a request brings or names."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -32,7 +33,16 @@ class _Set(NamedTuple):
 
 def sessions_of(settings: Settings) -> Sessions:
     """Make the process's sessions; each login reads the credentials afresh."""
-    return Sessions({label: _configured(settings, label) for label in settings.vcenters})
+    return Sessions({label: partial(own_credentials, settings, label) for label in settings.vcenters})
+
+
+def own_credentials(settings: Settings, label: str) -> Credentials:
+    """Read who logs in at a vCenter now; Unauthenticated when a file cannot be read or has no user or password."""
+    vcenter = settings.vcenters[label]
+    found = _own(settings, vcenter)
+    if not found.user or not found.password:  # an empty file is one that is being written
+        raise CallError(Code.UNAUTHENTICATED, f"the secret of vCenter {label} has no user or no password")
+    return Credentials(_endpoint_of(vcenter, found), found.user, found.password)
 
 
 def credentials_of(
@@ -107,17 +117,6 @@ def _named(settings: Settings, label: str, name: str) -> Secret:
         if not allowed or label in allowed:
             return secret
     raise CallError(Code.INVALID_ARGUMENT, "secretRef names no set of secrets that this vCenter may use")
-
-
-def _configured(settings: Settings, label: str) -> Callable[[], Credentials]:
-    def read() -> Credentials:
-        vcenter = settings.vcenters[label]
-        found = _own(settings, vcenter)
-        if not found.user or not found.password:  # an empty file is one that is being written
-            raise CallError(Code.UNAUTHENTICATED, f"the secret of vCenter {label} has no user or no password")
-        return Credentials(_endpoint_of(vcenter, found), found.user, found.password)
-
-    return read
 
 
 def _own(settings: Settings, vcenter: VCenter) -> _Set:

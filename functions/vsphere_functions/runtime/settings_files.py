@@ -10,8 +10,8 @@ from vsphere_functions.runtime.settings import Settings
 
 def missing(settings: Settings) -> Iterator[str]:
     """Name each key whose file or directory cannot be read, and each vCenter without a user or password."""
-    found = {key: why for key, path in _files(settings) if (why := _why_not(key, path))}
-    yield from (f"{key}: {why}" for key, why in found.items())
+    yield from unreadable(settings)
+    found = _unreadable(settings)
     sessions = sessions_of(settings)
     for label, vcenter in settings.vcenters.items():
         if any(key.startswith((f"secrets.{vcenter.secret}.", f"vcenters.{label}.")) for key in found):
@@ -20,6 +20,15 @@ def missing(settings: Settings) -> Iterator[str]:
             sessions.get(label)
         except CallError as error:
             yield f"vcenters.{label}: {error.message}"
+
+
+def unreadable(settings: Settings) -> Iterator[str]:
+    """Name each key whose file or directory cannot be read, and why."""
+    yield from (f"{key}: {why}" for key, why in _unreadable(settings).items())
+
+
+def _unreadable(settings: Settings) -> dict[str, str]:
+    return {key: why for key, path in _files(settings) if (why := _why_not(key, path))}
 
 
 def _files(settings: Settings) -> Iterator[tuple[str, Path]]:

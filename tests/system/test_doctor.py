@@ -1,0 +1,346 @@
+"""`doctor` on real servers: all is fine, and each thing that can be wrong, with what to do."""
+
+import asyncio
+import json
+import re
+import socket
+import ssl
+import threading
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from hashlib import sha256
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from support.machines import vms
+from vsphere_functions.cli.commands import app
+from vsphere_functions.hosts.doctor import examine
+from vsphere_functions.hosts.findings import Finding, Severity, clock, worst
+from vsphere_functions.hosts.nats_connection import connected
+from vsphere_functions.hosts.nats_setup import setup
+from vsphere_functions.local.nats_server import NatsServer
+from vsphere_functions.local.vcenter import SimulatedVCenter
+from vsphere_functions.runtime.settings import Settings
+from vsphere_functions.vsphere.certificate import certificate_of
+from vsphere_functions.vsphere.session import Endpoint
+
+FINE, WARNING, FAULT = Severity
+INSTALLATION = "11111111-2222-4333-8444-555555555555"
+READS = {
+    *(
+        "RetrieveServiceContent",
+        "Login",
+        "Logout",
+        "CurrentTime",
+        "RetrievePropertiesEx",
+        "CreateContainerView",
+    ),
+    *("DestroyView", "HasUserPrivilegeOnEntities"),
+}
+with socket.create_server(("127.0.0.1", 0)) as _closed:
+    NO_ONE = _closed.getsockname()[1]
+
+
+@pytest.fixture(scope="module")
+def ready(shared_vcenter: SimulatedVCenter) -> Iterator[tuple[NatsServer, SimulatedVCenter]]:
+    """NATS with all that is needed, and a vCenter."""
+    with NatsServer() as server:
+        setup(settings(server, shared_vcenter))
+        yield server, shared_vcenter
+
+
+def settings(
+    server: NatsServer, simulated: SimulatedVCenter, /, **sections: Mapping[str, Any] | None
+) -> Settings:
+    """Settings that are fine, with parts of sections replaced; None takes a section or a key away."""
+    given: dict[str, dict[str, Any]] = {
+        "nats": {"url": server.url, "ack_wait_seconds": 2},
+        "vcenter": {
+            "url": simulated.url,
+            "user": simulated.username,
+            "password": simulated.password,
+            "ca_file": str(simulated.ca_file),
+        },
+        "store": {"datacenter": "DC0", "path": "[we ird (1)] vols", "installation": INSTALLATION},
+        "other": {},
+    }
+    for name, section in sections.items():
+        both = {} if section is None else given[name] | dict(section)
+        given[name] = {key: value for key, value in both.items() if value is not None}
+    stores = {"default": given["store"], "other": given["other"]}
+    return Settings.model_validate(
+        {
+            "nats": given["nats"] or None,
+            "vcenters": {"default": given["vcenter"]},
+            "stores": {name: store for name, store in stores.items() if store},
+        }
+    )
+
+
+def bad(given: Settings) -> list[Finding]:
+    """What is not fine; each of it says what to do, and nothing shows the password."""
+    found = examine(given)
+    assert all(bool(one.do) == (one.severity is not FINE) for one in found)
+    assert "password-of-the-simulator" not in str(found)
+    return [one for one in found if one.severity is not FINE]
+
+
+def test_a_worker_that_lacks_nothing_is_told_so_and_nothing_is_changed(
+    ready: tuple[NatsServer, SimulatedVCenter],
+) -> None:
+    server, vcenter = ready
+    given, before = settings(server, vcenter), vms(vcenter)
+    stored = asyncio.run(messages(given))
+    vcenter.control.reset_calls()
+    found = examine(given)
+    assert {one.severity for one in found} == {FINE}
+    assert {one.part for one in found} == {
+        *("settings", "nats", "nats payload", "nats streams", "nats clock", "nats permissions"),
+        *("vcenter default", "vcenter default certificate", "vcenter default clock"),
+        *("vcenter default privileges", "store default"),
+    }
+    assert vcenter.control.calls().keys() <= READS
+    assert vcenter.control.sessions() == 0
+    assert (vms(vcenter), asyncio.run(messages(given))) == (before, stored)
+
+
+async def messages(given: Settings) -> dict[str, int]:
+    async with connected(given) as client:
+        streams = await client.jetstream().streams_info()
+    return {str(one.config.name): one.state.messages for one in streams}
+
+
+@pytest.mark.parametrize(
+    ("sections", "part", "severity", "says", "do"),
+    [
+        ({"vcenter": {"password": "wrong"}}, "vcenter default", FAULT, "Unauthenticated", "password"),
+        ({"vcenter": {"ca_file": None}}, "vcenter default", FAULT, "is not trusted", "ca_file"),
+        (
+            {"vcenter": {"url": f"https://127.0.0.1:{NO_ONE}/sdk"}},
+            "vcenter default",
+            FAULT,
+            "cannot be reached",
+            "reached from here",
+        ),
+        (
+            {"vcenter": {"ca_file": None, "insecure": True}},
+            "vcenter default certificate",
+            WARNING,
+            "any certificate is taken",
+            "thumbprint",
+        ),
+        (
+            {"vcenter": {"ca_file": None, "thumbprint": "ab" * 32}},
+            "vcenter default certificate",
+            FAULT,
+            "its thumbprint is <pin>",
+            "renewed",
+        ),
+        ({"store": {"datacenter": "nowhere"}}, "store default", FAULT, "nowhere", "stores.default"),
+        (
+            {"other": {"datacenter": "DC0", "path": "[we ird (1)] vols", "installation": INSTALLATION}},
+            "store default",
+            FAULT,
+            "overlaps store other",
+            "stores.default",
+        ),
+        (
+            {"store": {"default_kb": 1024 * 1024 * 1024 * 1024}},
+            "store default",
+            WARNING,
+            "less than a volume",
+            "make room",
+        ),
+        ({"nats": None}, "nats", WARNING, "no section [nats]", "HTTP only"),
+        ({"nats": {"url": f"nats://127.0.0.1:{NO_ONE}"}}, "nats", FAULT, str(NO_ONE), "nats.url"),
+        (
+            {"nats": {"ack_wait_seconds": 9}},
+            "nats consumers",
+            FAULT,
+            "waits 2 s where the settings say 9",
+            "setup",
+        ),
+    ],
+)
+def test_what_is_wrong_is_named_with_what_to_do(
+    ready: tuple[NatsServer, SimulatedVCenter],
+    sections: Any,
+    part: str,
+    severity: Severity,
+    says: str,
+    do: str,
+) -> None:
+    server, vcenter = ready
+    pin = sha256(ssl.PEM_cert_to_DER_cert(vcenter.ca_file.read_text())).hexdigest()
+    found = {one.part: one for one in bad(settings(server, vcenter, **sections))}
+    assert found[part].severity is severity
+    assert says.replace("<pin>", pin) in found[part].says
+    assert do in found[part].do
+
+
+def test_files_that_cannot_be_read_are_named(ready: tuple[NatsServer, SimulatedVCenter]) -> None:
+    server, vcenter = ready
+    found = bad(settings(server, vcenter, vcenter={"password": None, "password_file": "/nowhere/password"}))
+    assert [one.part for one in found] == ["settings", "vcenter default"]
+    assert "vcenters.default.password_file: /nowhere/password" in found[0].says
+
+
+@pytest.mark.parametrize(
+    ("privilege", "part", "says"),
+    [
+        ("Global.ManageCustomFields", "vcenter default privileges", "missing on the root folder"),
+        ("VirtualMachine.Inventory.Delete", "vcenter default privileges", "no folder was found that grants"),
+        ("Network.Assign", "vcenter default privileges", "no network was found that grants"),
+        ("Datastore.FileManagement", "store default", "missing on datastore we ird (1)"),
+    ],
+)
+def test_missing_privileges_are_named_with_where(
+    ready: tuple[NatsServer, SimulatedVCenter], privilege: str, part: str, says: str
+) -> None:
+    server, vcenter = ready
+    vcenter.control.deny(privilege)
+    try:
+        (found,) = bad(settings(server, vcenter))
+    finally:
+        vcenter.control.deny()
+    assert (found.part, found.severity) == (part, FAULT)
+    assert privilege in found.says
+    assert says in found.says
+    assert "roles.sh" in found.do
+
+
+@pytest.mark.parametrize(("payload", "severity"), [("100KB", FAULT), ("512KB", WARNING)])
+def test_a_small_payload_and_streams_that_are_not_there(
+    shared_vcenter: SimulatedVCenter, payload: str, severity: Severity
+) -> None:
+    with NatsServer(config=f"max_payload: {payload}") as server:
+        found = {one.part: one for one in bad(settings(server, shared_vcenter))}
+    assert found["nats payload"].severity is severity
+    assert "max_payload" in found["nats payload"].do
+    assert {"nats VSPHERE_REQUESTS", "nats consumers", "nats bucket vsphere_leases"} <= found.keys()
+    assert "setup" in found["nats VSPHERE_REQUESTS"].do
+
+
+def test_what_the_user_may_not_do_is_named(
+    ready: tuple[NatsServer, SimulatedVCenter], tmp_path: Path
+) -> None:
+    """On the store of the server that is ready: the streams are there, the user may do all but read leases."""
+    _, vcenter = ready
+    users = """authorization { users = [
+      {user: all, password: p}
+      {user: less, password: p, permissions: {publish: {allow: ">", deny: "$JS.API.DIRECT.GET.KV_vsphere_leases"}}}
+    ]}"""
+    with NatsServer(config=users, store=tmp_path) as server:
+        setup(settings(server, vcenter, nats={"user": "all", "password": "p"}))
+        found = bad(settings(server, vcenter, nats={"user": "less", "password": "p"}))
+        refused = bad(settings(server, vcenter, nats={"user": "less", "password": "no"}))
+    (said,) = (one for one in found if one.part == "nats permissions")
+    assert '"$js.api.direct.get.kv_vsphere_leases"' in said.says
+    assert "accounts.conf" in said.do
+    assert ("nats", FAULT) in {(one.part, one.severity) for one in refused}
+    assert "nats.user" in refused[0].do
+
+
+@pytest.mark.parametrize(
+    ("seconds", "severity"), [(10, WARNING), (-10, WARNING), (3600, FAULT), (-3600, FAULT)]
+)
+def test_clocks_that_differ_are_named(
+    ready: tuple[NatsServer, SimulatedVCenter],
+    monkeypatch: pytest.MonkeyPatch,
+    seconds: int,
+    severity: Severity,
+) -> None:
+    """Ours is the one that goes wrong here."""
+    for module in ("doctor_nats", "doctor_vcenter"):
+        monkeypatch.setattr(
+            f"vsphere_functions.hosts.{module}.now", lambda: datetime.now(UTC) + timedelta(seconds=seconds)
+        )
+    found = bad(settings(*ready))
+    assert {one.part: one.severity for one in found} == {
+        "nats clock": severity,
+        "vcenter default clock": severity,
+    }
+    assert all("NTP" in one.do for one in found)
+
+
+def test_the_time_on_the_way_is_no_difference() -> None:
+    asked = datetime(2026, 1, 1, tzinfo=UTC)
+    answered = asked + timedelta(seconds=30)
+    assert clock("x", asked + timedelta(seconds=15), asked, answered).severity is FINE
+    assert clock("x", answered + timedelta(seconds=3), asked, answered).severity is WARNING
+
+
+@pytest.fixture
+def ending(
+    ready: tuple[NatsServer, SimulatedVCenter], tmp_path: Path, request: pytest.FixtureRequest
+) -> Iterator[str]:
+    """A server with the vCenter's certificate, changed so that it ends in so many days."""
+    _, vcenter = ready
+    der = ssl.PEM_cert_to_DER_cert(vcenter.ca_file.read_text())
+    dates = re.findall(rb"\x17\x0d(\d{12}Z)", der)
+    when = datetime.now(UTC) + timedelta(days=request.param)
+    start = datetime.now(UTC) - timedelta(days=9)
+    changed = der.replace(dates[1], when.strftime("%y%m%d%H%M%SZ").encode())
+    changed = changed.replace(dates[0], start.strftime("%y%m%d%H%M%SZ").encode())
+    (tmp_path / "cert.pem").write_text(ssl.DER_cert_to_PEM_cert(changed))
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(tmp_path / "cert.pem", vcenter.key_file)
+    with ThreadingHTTPServer(("127.0.0.1", 0), BaseHTTPRequestHandler) as server:
+        server.socket = context.wrap_socket(server.socket, server_side=True)
+        thread = threading.Thread(target=partial(server.serve_forever, 0.01))
+        thread.start()
+        yield f"https://127.0.0.1:{server.server_port}/sdk"
+        server.shutdown()
+        thread.join()
+
+
+@pytest.mark.parametrize(
+    ("ending", "severity", "says"),
+    [(5, WARNING, "it ends on"), (-5, FAULT, "it has expired"), (200, FINE, "it ends on")],
+    indirect=["ending"],
+)
+def test_a_certificate_that_ends_is_named(
+    ready: tuple[NatsServer, SimulatedVCenter], ending: str, severity: Severity, says: str
+) -> None:
+    found = {one.part: one for one in examine(settings(*ready, vcenter={"url": ending}))}
+    assert found["vcenter default certificate"].severity is severity
+    assert says in found["vcenter default certificate"].says
+    assert len(certificate_of(Endpoint(ending)).thumbprint) == 64
+
+
+@pytest.mark.parametrize(
+    ("sections", "status"), [({}, 0), ({"insecure": "true"}, 1), ({"password": "wrong"}, 2)]
+)
+def test_the_exit_status_is_the_severity(
+    ready: tuple[NatsServer, SimulatedVCenter],
+    monkeypatch: pytest.MonkeyPatch,
+    sections: dict[str, str],
+    status: int,
+) -> None:
+    server, vcenter = ready
+    given = {"url": vcenter.url, "user": vcenter.username, "password": vcenter.password, **sections}
+    monkeypatch.setenv("VSPHERE_FUNCTIONS_NATS__URL", server.url)
+    monkeypatch.setenv("VSPHERE_FUNCTIONS_NATS__ACK_WAIT_SECONDS", "2")
+    monkeypatch.setenv("VSPHERE_FUNCTIONS_VCENTERS__DEFAULT__CA_FILE", str(vcenter.ca_file))
+    for name, value in given.items():
+        monkeypatch.setenv(f"VSPHERE_FUNCTIONS_VCENTERS__DEFAULT__{name.upper()}", value)
+    told = CliRunner().invoke(app, ["doctor", "--json"])
+    assert told.exit_code == status
+    rows = json.loads(told.stdout)
+    assert max(list(Severity).index(row["severity"]) for row in rows) == status
+    assert all(row.keys() == {"part", "severity", "says", "do"} for row in rows)
+    lines = CliRunner().invoke(app, ["doctor"])
+    assert lines.exit_code == status
+    assert ("-> " in lines.stdout) == bool(status)
+    assert vcenter.password not in told.stdout + lines.stdout
+
+
+def test_the_worst_counts() -> None:
+    assert worst([]) is FINE
+    one = Finding("x", WARNING, "y", "z")
+    assert worst([one, one._replace(severity=FAULT), one]) is FAULT
