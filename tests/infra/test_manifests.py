@@ -14,13 +14,13 @@ from vsphere_events.functions import FUNCTIONS
 from vsphere_events.subjects import Kind, event_type
 from vsphere_functions.cli.infra.__main__ import INFRA, main
 from vsphere_functions.hosts.nats_names import REQUESTS
+from vsphere_functions.hosts.nats_permissions import ACCOUNT
 from vsphere_functions.hosts.nats_setup import setup
+from vsphere_functions.local.nats_server import NatsServer
 from vsphere_functions.runtime.settings import Limits, Nats, Settings, VCenter
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-    from vsphere_functions.local.nats_server import NatsServer
 
 BUILT = ["kubernetes/base", "kubernetes/overlays/keda"]
 BUILT += ["knative/overlays/in-memory", "knative/overlays/nats-jetstream"]
@@ -89,7 +89,7 @@ def test_a_stale_and_a_spent_file_are_named_and_mended(
 def test_other_vcenters_bring_their_own_consumers_secrets_and_settings(
     tmp_path: Path, checker: Checker
 ) -> None:
-    place = ["--vcenters", "east,west", "--nats", "nats.far", "--account", "VSPHERE"]
+    place = ["--vcenters", "east,west", "--nats", "nats.far", "--account", "OTHER"]
     assert main(["--into", str(tmp_path), *place]) == 0
     built = checker.build(tmp_path / "kubernetes" / "overlays" / "keda")
     kinds = {one["kind"]: one for one in built if "router" not in one["metadata"]["name"]}
@@ -97,9 +97,9 @@ def test_other_vcenters_bring_their_own_consumers_secrets_and_settings(
     assert [one["metadata"]["consumer"] for one in triggers] == [
         f"{label}-{function}" for label in ("east", "west") for function in FUNCTIONS
     ]
-    assert {one["metadata"]["account"] for one in triggers} == {"VSPHERE"}
+    assert {one["metadata"]["account"] for one in triggers} == {"OTHER"}
     assert {one["metadata"]["natsServerMonitoringEndpoint"] for one in triggers} == {"nats.far:8222"}
-    assert 'url = "nats://nats.far:4222"' in kinds["ConfigMap"]["data"]["settings.toml"]
+    assert 'url = "tls://nats.far:4222"' in kinds["ConfigMap"]["data"]["settings.toml"]
     volumes = kinds["Deployment"]["spec"]["template"]["spec"]["volumes"]
     assert "vsphere-functions-vcenter-west" in json.dumps(volumes)
     assert "[vcenters.west]" in kinds["ConfigMap"]["data"]["settings.toml"]
@@ -207,25 +207,33 @@ def test_no_container_may_write_or_gain_anything() -> None:
         assert allowed["capabilities"] == {"drop": ["ALL"]}
 
 
-def test_the_scaler_finds_each_consumer_where_it_looks(nats_server: NatsServer) -> None:
+def test_the_scaler_finds_each_consumer_where_it_looks(nats_server_binary: Path) -> None:
     """It reads /jsz of the monitoring port, by account, stream and consumer."""
-    given = Nats(url=(nats_server.url,))
+    assert nats_server_binary.is_file()
+    account = f"accounts {{ {ACCOUNT} {{ jetstream: enabled, users: [{{user: u, password: p}}] }} }}\n"
+    with NatsServer(config=account) as server:
+        given = Nats.model_validate({"url": server.url, "user": "u", "password": "p"})
+        there = _consumers(server, given)
+    (scaled,) = of_kind("ScaledObject", "kubernetes")
+    asked = [one["metadata"] for one in scaled["spec"]["triggers"]]
+    assert {(one["account"], one["stream"], one["consumer"]) for one in asked} == there
+    assert len(asked) == len(there)
+
+
+def _consumers(server: NatsServer, given: Nats) -> set[tuple[str, str, str]]:
+    """What `setup` makes, as the monitoring port tells it."""
     vcenter = VCenter.model_validate({"url": "https://127.0.0.1:1/sdk", "user": "u", "password": "p"})
     setup(Settings(nats=given, vcenters={"default": vcenter}))
-    where = f"http://127.0.0.1:{nats_server.monitor_port}/jsz?acc=$G&consumers=true&config=true"
+    where = f"{server.monitor_url}/jsz?acc={ACCOUNT}&consumers=true&config=true"
     with urllib.request.urlopen(where) as answer:
         accounts = json.load(answer)["account_details"]
-    there = {
+    return {
         (account["name"], stream["name"], consumer["name"])
         for account in accounts
         for stream in account["stream_detail"]
         for consumer in stream.get("consumer_detail") or ()
         if stream["name"] == REQUESTS
     }
-    (scaled,) = of_kind("ScaledObject", "kubernetes")
-    asked = [one["metadata"] for one in scaled["spec"]["triggers"]]
-    assert {(one["account"], one["stream"], one["consumer"]) for one in asked} == there
-    assert len(asked) == len(there)
 
 
 def test_each_file_says_that_it_is_generated() -> None:

@@ -261,7 +261,9 @@ def test_what_pods_and_containers_mount_is_where_the_settings_look() -> None:
     sources = next(one for one in spec["volumes"] if one["name"] == "secrets")["projected"]["sources"]
     paths = {f"{facts.SECRETS}/{item['path']}" for one in sources for item in one["secret"]["items"]}
     folder = cluster["secrets"]["default"]["directory"]
-    assert paths == {cluster["nats"]["creds"], f"{folder}/username", f"{folder}/password"}
+    nats = cluster["nats"]
+    keys = {nats["nkey_seed_file"], nats["ca_file"]}
+    assert paths == keys | {f"{folder}/username", f"{folder}/password"}
     assert spec["terminationGracePeriodSeconds"] > Worker().drain_seconds
     project = tomllib.loads((INFRA / "compose" / "settings.toml").read_text())
     targets = {one["target"] for one in COMPOSE["services"]["worker"]["secrets"]}

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import nkeys
 
-from vsphere_functions.hosts.nats_permissions import DOMAIN, OVER_LEAF, User, at_site, users
+from vsphere_functions.hosts.nats_permissions import ACCOUNT, DOMAIN, OVER_LEAF, User, at_site, users
 
 HOME = "/etc/nats"
 """Where the files lie on the server, unless something else is said."""
@@ -59,7 +59,7 @@ leafnodes {
   remotes: [
     {
       urls: ["tls://nats.example:7422"]
-      account: VSPHERE
+      account: %(account)s
       nkey: $LEAF_SEED
       tls { ca_file: %(home)s/tls/ca.crt }
     }
@@ -70,7 +70,7 @@ leafnodes {
 
 def once(home: str = HOME) -> dict[str, str]:
     """Give the files that are the operator's once they are there, by name."""
-    given = {"home": home, "domain": DOMAIN}
+    given = {"home": home, "domain": DOMAIN, "account": ACCOUNT}
     return {"server.conf": _SERVER % given, "leaf.conf": _LEAF % given}
 
 
@@ -117,7 +117,7 @@ def variable(name: str) -> str:
 
 def _account(known: Iterable[User], keys: Mapping[str, str], *lines: str) -> str:
     told = "\n".join("\n".join(_user(one, keys[one.name])) for one in known)
-    return "\n".join(["  VSPHERE {", *lines, "    users: [", told, "    ]", "  }", ""])
+    return "\n".join([f"  {ACCOUNT} {{", *lines, "    users: [", told, "    ]", "  }", ""])
 
 
 def _mappings() -> Iterator[str]:

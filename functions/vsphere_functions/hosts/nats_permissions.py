@@ -8,6 +8,8 @@ from vsphere_events.subjects import Channel
 from vsphere_functions.hosts.nats_names import DEAD, REQUESTS, RESULTS, consumer_name
 from vsphere_functions.runtime.store import Bucket
 
+ACCOUNT = "VSPHERE"
+"""The account that all of it is in."""
 DOMAIN = "hub"
 """The JetStream domain of the server that keeps the streams: how a leaf node names what is there."""
 OVER_LEAF = {"$JS.API.": f"$JS.{DOMAIN}.API.", "$KV.": f"$JS.{DOMAIN}.API.$KV."}

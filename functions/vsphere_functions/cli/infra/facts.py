@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from vsphere_events.functions import FUNCTIONS
+from vsphere_functions.hosts.nats_permissions import ACCOUNT, users
 from vsphere_functions.runtime.settings import Http, Settings, Worker
 from vsphere_functions.runtime.settings_names import FILE, fields, variable
 
@@ -41,12 +42,12 @@ class Site:
 
     vcenters: Sequence[str] = ("default",)
     nats: str = "nats.nats.svc.cluster.local"
-    account: str = "$G"
+    account: str = ACCOUNT
 
     @property
     def nats_url(self) -> str:
         """Where clients in the cluster connect."""
-        return f"nats://{self.nats}:{NATS_PORT}"
+        return f"tls://{self.nats}:{NATS_PORT}"
 
 
 _CHECKOUT = Path(__file__).parents[4]
@@ -102,6 +103,11 @@ def mounted(labels: Sequence[str], nats: Table, secrets: str) -> dict[str, Table
         sections[f"vcenters.{label}"] = {"url": url_of(label), "secret": label}
         sections[f"secrets.{label}"] = {"directory": f"{secrets}/vcenter-{label}"}
     return sections
+
+
+def inbox_of(user: str) -> str:
+    """Give the prefix of the inboxes that a user of NATS may have."""
+    return next(one.inbox for one in users(()) if one.name == user)
 
 
 def url_of(label: str) -> str:

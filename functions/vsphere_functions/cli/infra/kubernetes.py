@@ -25,7 +25,8 @@ Workers on NATS and a router for HTTP. Namespace, image and settings belong into
 
 def files(site: facts.Site) -> dict[str, str]:
     """Give the files of the plain deployment."""
-    nats = {"url": site.nats_url, "creds": f"{facts.SECRETS}/{pod.CREDS}"}
+    files_ = {key: f"{facts.SECRETS}/nats/{name}" for key, name in pod.NATS_FILES.items()}
+    nats = {"url": site.nats_url, **files_, "inbox_prefix": facts.inbox_of("worker")}
     settings = facts.mounted(site.vcenters, nats, facts.SECRETS)
     parts = ["../settings", "../setup", "worker.yaml", "router.yaml"]
     return {
@@ -103,8 +104,9 @@ def _deployment(name: str, component: str, vcenters: Sequence[str]) -> Value:
 
 
 def _job(vcenters: Sequence[str]) -> Value:
+    own_inbox = {"name": facts.environment("nats.inbox_prefix"), "value": facts.inbox_of("setup")}
     template = pod.spec(
-        [pod.container("setup", ["setup"])],
+        [pod.container("setup", ["setup"], env=[own_inbox])],
         pod.volumes(vcenters, pod.SETUP_SECRET),
         restartPolicy="OnFailure",
     )

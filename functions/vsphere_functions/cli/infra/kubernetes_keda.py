@@ -14,7 +14,8 @@ Lag counts what waits and what is worked on, so a worker is not taken away from 
 as many requests of a consumer at once as worker.slots says: that is the threshold. Creates wait for the caps of
 limits.creates_per_…, which more workers do not raise; maxReplicaCount keeps that within bounds.
 The consumers have to be there (kubernetes/setup), or the scaler reports an error and the fallback holds.
-The account $G is that of a server without accounts. The monitoring port of NATS has no login: let only KEDA reach it.
+The account is that of infra/nats; a server without accounts has $G. The monitoring port of NATS has no login: let
+only KEDA reach it.
 """
 
 

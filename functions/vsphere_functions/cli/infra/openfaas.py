@@ -63,9 +63,12 @@ def _stack(site: facts.Site) -> Value:
 def _function(target: str, site: facts.Site) -> Value:
     labels = site.vcenters
     passwords = {label: f"{facts.secret_of(label)}-password" for label in labels}
-    creds = f"{facts.NAME}-nats-creds"
-    settings = {facts.environment("nats.url"): site.nats_url}
-    settings[facts.environment("nats.creds")] = f"{SECRETS}/{creds}"
+    nats = {"nats.nkey_seed_file": f"{facts.NAME}-nats-key", "nats.ca_file": f"{facts.NAME}-nats-ca"}
+    settings = {
+        facts.environment("nats.url"): site.nats_url,
+        facts.environment("nats.inbox_prefix"): facts.inbox_of("worker"),
+        **{facts.environment(key): f"{SECRETS}/{secret}" for key, secret in nats.items()},
+    }
     for label, secret in passwords.items():
         settings |= {
             facts.environment("vcenters.<name>.url", label): facts.url_of(label),
@@ -86,7 +89,7 @@ def _function(target: str, site: facts.Site) -> Value:
             "max_inflight": str(facts.HTTP_SLOTS),
             **settings,
         },
-        "secrets": [creds, *passwords.values()],
+        "secrets": [*nats.values(), *passwords.values()],
         "annotations": {"topic": listed(call_subject(label, target) for label in labels)},
         "labels": {"com.openfaas.scale.min": "1", "com.openfaas.scale.max": "4"},
         "requests": {"cpu": "100m", "memory": "192Mi"},

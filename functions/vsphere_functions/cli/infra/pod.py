@@ -10,7 +10,8 @@ Value = dict[str, Any]
 SETTINGS = f"{facts.NAME}-settings"
 NATS_SECRET = f"{facts.NAME}-nats"
 SETUP_SECRET = f"{facts.NAME}-nats-setup"
-CREDS = "nats.creds"
+NATS_FILES = {"nkey_seed_file": "user.nk", "ca_file": "ca.crt"}
+"""What lies in the Secret of a user of NATS, by the settings that name it."""
 
 
 def labels(component: str) -> dict[str, str]:
@@ -68,7 +69,12 @@ def probes(port: str | None = None) -> Value:
 def volumes(vcenters: Sequence[str], nats_secret: str = NATS_SECRET) -> list[Value]:
     """Mount the settings, and all secrets as one folder, so that a rotated one arrives without a restart."""
     sources: list[Value] = [
-        {"secret": {"name": nats_secret, "items": [{"key": CREDS, "path": CREDS}]}},
+        {
+            "secret": {
+                "name": nats_secret,
+                "items": [{"key": name, "path": f"nats/{name}"} for name in NATS_FILES.values()],
+            }
+        },
         *(
             {
                 "secret": {

@@ -26,11 +26,14 @@ def files(site: facts.Site) -> dict[str, str]:
 
 def _settings(labels: Sequence[str]) -> str:
     about = f"""
-Settings of all units, as {facts.CONFIG_FILE}.
-The units say where the passwords are: they lie in {CREDENTIALS}/<vCenter>.password.
+Settings of all units, as {facts.CONFIG_FILE}, with the certificate authority of NATS beside it.
+The units say where the secrets are: in {CREDENTIALS} lie <vCenter>.password, and the keys
+of NATS' users as infra/nats has them: worker.nk and setup.nk.
 """
     logins = {f"vcenters.{label}": {"url": facts.url_of(label), "user": facts.USER} for label in labels}
-    return toml(about, {"nats": {"url": f"nats://127.0.0.1:{facts.NATS_PORT}"}, **logins})
+    return toml(
+        about, {"nats": {"url": f"tls://nats.example:{facts.NATS_PORT}", "ca_file": "ca.crt"}, **logins}
+    )
 
 
 def _unit(description: str, command: str, labels: Sequence[str]) -> str:
@@ -57,7 +60,7 @@ def _unit(description: str, command: str, labels: Sequence[str]) -> str:
                 *lasting,
                 ("ExecStart", f"{facts.HOME}/bin/{facts.NAME} {command}"),
                 ("TimeoutStopSec", f"{facts.LEAVE_SECONDS}s"),
-                *_given(labels),
+                *_given("setup" if once else "worker", labels),
                 *_HARDENED,
             ],
         ),
@@ -66,13 +69,16 @@ def _unit(description: str, command: str, labels: Sequence[str]) -> str:
     return unit(_ABOUT, sections)
 
 
-def _given(labels: Sequence[str]) -> Iterator[tuple[str, str]]:
+def _given(user: str, labels: Sequence[str]) -> Iterator[tuple[str, str]]:
     """Hand over settings and credentials; `%d` is the folder that holds them."""
     yield "Environment", f"{facts.CONFIG_VARIABLE}={facts.CONFIG_FILE}"
+    yield "Environment", f"{facts.environment('nats.inbox_prefix')}={facts.inbox_of(user)}"
+    files = {facts.environment("nats.nkey_seed_file"): f"{user}.nk"}
     for label in labels:
-        yield "LoadCredential", f"{label}.password:{CREDENTIALS}/{label}.password"
-        variable = facts.environment("vcenters.<name>.password_file", label)
-        yield "Environment", f"{variable}=%d/{label}.password"
+        files[facts.environment("vcenters.<name>.password_file", label)] = f"{label}.password"
+    for variable, file in files.items():
+        yield "LoadCredential", f"{file}:{CREDENTIALS}/{file}"
+        yield "Environment", f"{variable}=%d/{file}"
 
 
 _HARDENED = (
