@@ -5,6 +5,7 @@ import json
 from base64 import b64decode
 from collections.abc import Iterator
 from itertools import count
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,7 +15,7 @@ from support import machines
 from support.gateway import error_of
 from support.machines import creation, extra, vms
 from support.scene import FOLDER, Scene, scene, scenes, strip
-from support.volumes import attach, create, detach, files_of, found_store, get
+from support.volumes import attach, create, detach, files_of, found_store, get, store, with_stores
 from vsphere_events.code import Code
 from vsphere_events.error import CallError
 from vsphere_events.machine import InitializeMachineRequest
@@ -184,6 +185,26 @@ def test_a_volume_that_is_grabbed_just_before_it_is_attached_fails_the_create(on
     assert get(on.ctx, on.volume).attached_to == (f"holder-{on.volume}",)
 
 
+def test_a_volume_that_the_machines_hosts_do_not_see_is_refused(on: Scene, name: str, tmp_path: Path) -> None:
+    on.vcenter.govc(
+        *("datastore.create", "-type", "local", "-name", "alone", "-path", str(tmp_path)),
+        "/DC0/host/DC0_H0/DC0_H0",
+    )
+    with with_stores(on.vcenter, store("alone", "[alone] vols")) as ctx:
+        create(ctx, on.volume, store="alone")
+        failed = error_of(machines.create, ctx, name, volumes=[{"id": on.volume, "store": "alone"}])
+    assert failed.code is Code.INVALID_ARGUMENT
+    assert failed.details[0].field == "providerSpec.volumes.0.id"
+    assert "not attached to DC0_C0" in failed.details[0].reason
+
+
+def test_a_locked_disk_that_no_vm_here_has_is_told_as_held(on: Scene) -> None:
+    """Another vCenter can have the datastore, too."""
+    on.vcenter.control.add_fault("ReconfigVM_Task", "FileLocked", scope="task", count=1)
+    assert error_of(attach, on.ctx, on.volume).code is Code.FAILED_PRECONDITION
+    attach(on.ctx, on.volume)
+
+
 def test_more_volumes_than_there_is_room_for_are_refused(on: Scene, name: str) -> None:
     disks = [{"size": 1}] * 2
     failed = error_of(made, on, name, *({"id": f"no-such-{at}"} for at in range(58)), disks=disks)
@@ -225,6 +246,9 @@ def test_v01_an_interrupted_delete_still_tells_whose_disk_it_took_off(on: Scene,
     while next(steps).message != "detached 1 disks":
         pass
     steps.close()
+    failed = error_of(made, on, name)  # it would come up without its volume
+    assert failed.code is Code.FAILED_PRECONDITION
+    assert "delete" in failed.message
     (gone,) = machines.delete(on.ctx, name).detached_volumes
     assert (gone.vmdk_path, gone.self_link, gone.uuid is not None) == (on.disk, on.link, True)
     assert uuid_of(on, on.disk)

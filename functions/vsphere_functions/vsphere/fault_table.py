@@ -96,6 +96,11 @@ _AT: dict[str, dict[Code, _Words]] = {
         step: {Code.NOT_FOUND: {"ManagedObjectNotFound FileNotFound NotFound": "it is not there any more"}}
         for step in _REMOVING
     },
+    "attach": {
+        Code.FAILED_PRECONDITION: {
+            "FileLocked ResourceInUse": "something that cannot be seen here has the disk"
+        }
+    },
     "detach": {Code.FAILED_PRECONDITION: {"InvalidDeviceSpec": "the disk cannot be detached"}},
     "power_on": {Code.UNAVAILABLE: {"InvalidState": "the host takes no machine at the moment"}},
 }

@@ -31,7 +31,10 @@ def find_own(vcenter: VCenter, want: Wanted) -> Steps[Machine | None]:
 
 
 def adopt(machine: Machine, want: Wanted) -> Machine:
-    """Return a machine of ours when it is the one that the request wants; AlreadyExists otherwise."""
+    """Return a machine of ours when it is the one that the request wants; AlreadyExists otherwise.
+
+    FailedPrecondition for one that a delete has begun to take apart: it would come up without its disks.
+    """
     mark = machine.own_mark
     if mark is None or (mark.owner, mark.machine) != (want.owner, want.machine):
         raise CallError(
@@ -41,6 +44,12 @@ def adopt(machine: Machine, want: Wanted) -> Machine:
         raise CallError(
             Code.ALREADY_EXISTS,
             f"machine {want.machine!r} stands already, made from another spec; it was left alone",
+            provider_id=str(provider_id(machine)),
+        )
+    if machine.detached:
+        raise CallError(
+            Code.FAILED_PRECONDITION,
+            f"a delete of machine {want.machine!r} has begun and taken disks off it; delete it first",
             provider_id=str(provider_id(machine)),
         )
     return reachable(machine)

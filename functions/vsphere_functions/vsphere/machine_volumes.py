@@ -8,6 +8,7 @@ from vsphere_events.error import CallError, Detail
 from vsphere_events.model import problems
 from vsphere_functions.steps import Steps
 from vsphere_functions.vsphere.attach import Sight, attach, read_again
+from vsphere_functions.vsphere.disks import Disk
 from vsphere_functions.vsphere.in_use import InUse, see_all
 from vsphere_functions.vsphere.machine import Machine
 from vsphere_functions.vsphere.named_disk import DiskName, NamedDisk, admit, find_disk
@@ -83,15 +84,12 @@ def mounting(vcenter: VCenter, machine: Machine, want: Wanted) -> Wanted:
         return want
     sight = Sight.of(vcenter, want.stores, machine, _names(want))
     sight.missing()
-    uuids = [
-        there[0].uuid or "" if there else _in_spec(sight.seen, disk, machine) for disk, there in sight.disks
-    ]
-    return want.mounting(uuids)
+    return want.mounting([_uuid(sight, *one) for one in sight.disks])
 
 
-def _in_spec(seen: InUse, disk: NamedDisk, machine: Machine) -> str:
+def _uuid(sight: Sight, disk: NamedDisk, there: list[Disk]) -> str:
     try:
-        return admit(seen, disk, machine.ref)
+        return (there[0].uuid or disk.uuid()) if there else admit(sight.seen, disk, sight.machine.ref)
     except CallError as error:
         if error.code is not Code.NOT_FOUND:
             raise

@@ -8,7 +8,7 @@ from typing import Protocol, Self
 from vsphere_events.code import Code
 from vsphere_events.error import CallError, Detail
 from vsphere_events.model import problems
-from vsphere_events.volume import Volume, VolumeKey, VolumeState
+from vsphere_events.volume import Volume, VolumeKey
 from vsphere_functions.vsphere.disks import Disk, disks_of
 from vsphere_functions.vsphere.files import DatastorePath, Files
 from vsphere_functions.vsphere.in_use import InUse
@@ -16,7 +16,7 @@ from vsphere_functions.vsphere.machine import Machine
 from vsphere_functions.vsphere.ref import Ref
 from vsphere_functions.vsphere.session import Row
 from vsphere_functions.vsphere.stores import DEFAULT, Spot
-from vsphere_functions.vsphere.volumes import Leaf, describe, find_leaf, not_found
+from vsphere_functions.vsphere.volumes import Leaf, describe, find_leaf, judge, not_found
 
 _DELTA = re.compile(r"-[0-9]{6}(-delta|-sesparse)?\.vmdk", re.ASCII)
 
@@ -223,9 +223,9 @@ def admit(seen: InUse, disk: NamedDisk, machine: Ref | None = None) -> str:
     _refuse_held(seen, disk, machine, disk.uuids)
     refuse_missing(seen, disk)
     if disk.leaf is not None:
-        volume = describe(disk.leaf, seen)
-        if volume.state is not VolumeState.READY:
-            raise _unfit(f"{disk.name} is {volume.state}: {volume.reason}")
+        _, reason, moved = judge(disk.leaf, seen)
+        if reason:
+            raise _unfit(f"{disk.name} is not fit: {reason}" + (f", to {moved}" if moved else ""))
     if disk.deltas:
         raise _unfit(f"{disk.name} has a snapshot ({disk.deltas[0]})")
     uuid = disk.uuid()
