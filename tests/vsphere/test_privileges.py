@@ -5,16 +5,18 @@ import os
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyVmomi import VmomiSupport, vim
 
-from support.machines import at, foreign, validate
+from support.machines import at, create, delete, foreign, validate
 from vsphere_functions.cli.infra.vcenter import role
 from vsphere_functions.local.tools import ensure
 from vsphere_functions.local.vcenter import SimulatedVCenter
 from vsphere_functions.runtime.catalogue import CATALOGUE
-from vsphere_functions.vsphere.privilege_table import PRIVILEGES, WITHOUT, On
+from vsphere_functions.vsphere.places_allowed import lacking_anywhere, lacking_on_root
+from vsphere_functions.vsphere.privilege_table import MACHINE_LIFE, PRIVILEGES, WITHOUT, On, When, needed
 
 ROOT = Path(__file__).parents[2]
 SCRIPT = ROOT / "infra" / "vcenter" / "roles.sh"
@@ -152,6 +154,24 @@ def test_the_script_makes_the_roles_of_the_table_and_gives_them(
         own = [one for one in given["Permissions"] if one["principal"] == PRINCIPAL]
         assert role(on) in {names[one["roleId"]] for one in own}
         assert all(one["propagate"] for one in own)
+
+
+def test_an_account_with_these_roles_and_nothing_else_is_enough(vcenter: SimulatedVCenter) -> None:
+    """And with each privilege of a machine's whole life taken away, a create does not begin."""
+    everything = set(vcenter.govc("role.ls", "Admin").split())
+    table = {one.id for one in PRIVILEGES}
+    vcenter.control.deny(*(everything - table - SYSTEM))
+    spec: dict[str, Any] = {"customization": "vcsim-linux", "cpuAllocation": {"reservation": 1}}
+    with at(vcenter) as ctx:
+        assert validate(ctx, **spec).missing_privileges == ()
+        create(ctx)
+        delete(ctx)
+        assert lacking_on_root(ctx.vcenter().session) == []
+        assert lacking_anywhere(ctx.vcenter().session) == {}
+        needs = {one for on in On for one in needed(on, MACHINE_LIFE, frozenset({When.TEMPLATE}))}
+        for privilege in sorted(needs):
+            vcenter.control.deny(privilege)
+            assert {one.privilege for one in validate(ctx).missing_privileges} == {privilege}
 
 
 def test_a_plain_vm_is_cloned_under_another_privilege_than_a_template(vcenter: SimulatedVCenter) -> None:
