@@ -9,10 +9,10 @@ from nats.aio.msg import Msg
 
 from vsphere_events.error import CallError
 from vsphere_functions.hosts.nats_inbox import Inbox, _subject
-from vsphere_functions.runtime import attempt
+from vsphere_functions.runtime import turns
 from vsphere_functions.runtime.claims import Held
 from vsphere_functions.runtime.leases import Lease
-from vsphere_functions.runtime.order import Identity, Role
+from vsphere_functions.runtime.order import Identity
 from vsphere_functions.runtime.perform import Finished
 
 
@@ -80,15 +80,16 @@ def no_record_before_publish() -> None:
 
 def no_order() -> None:
     """Let every request for a machine or volume begin, however late it is."""
-    in_order = attempt.ordered  # type: ignore[attr-defined]  # the name that the attempt looks up
+    in_order = turns.ordered  # type: ignore[attr-defined]  # the name that a turn looks up
 
-    def any_order(identity: Identity, role: Role, sequence: int, *, incarnation: bool) -> Identity:
+    def any_order(identity: Identity, *about: Any, **more: Any) -> Identity:
         try:
-            return in_order(identity, role, sequence, incarnation=incarnation)
+            placed: Identity = in_order(identity, *about, **more)
         except CallError:
             return identity
+        return placed
 
-    attempt.ordered = any_order  # type: ignore[attr-defined]  # the break itself
+    turns.ordered = any_order  # type: ignore[attr-defined]  # the break itself
 
 
 BREAKS: dict[str, Callable[[], None]] = {

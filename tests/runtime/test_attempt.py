@@ -186,3 +186,22 @@ def test_a_turn_is_not_taken_on_the_word_of_a_store_that_lags_behind() -> None:
         ending = make(one, request(id="late"), sequence=5)
     assert error_of(ending)["code"] == "Canceled"
     assert not store.lags
+
+
+def test_a_create_waits_for_an_earlier_delete_that_has_begun_and_not_ended() -> None:
+    """Between two tries of a delete it would get the rest of it refused, and what it has detached would go untold."""
+    world = World()
+    create, delete = request(id="anew"), request("delete_machine", id="delete")
+    with desk(world) as one:
+        make(one, request(id="first"), sequence=1)
+        world.failures = [CallError(Code.UNAVAILABLE, "away")]
+        assert isinstance(make(one, delete, "delete_machine", sequence=2), Again)
+        waits = make(one, create, sequence=3)
+        assert isinstance(waits, Again)
+        assert not waits.begun
+        assert asyncio.run(record_of(one, create)).attempts == 0
+        ended = make(one, delete, "delete_machine", sequence=2)
+        assert isinstance(ended, Finished)
+        assert ended.result.type.endswith(".succeeded.v1")
+        assert isinstance(make(one, create, sequence=3), Finished)
+    assert world.effects == ["create m-1", "delete m-1", "create m-1"]

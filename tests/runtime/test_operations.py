@@ -146,18 +146,20 @@ def test_a_record_comes_back_as_it_was_written(record: Record) -> None:
 
 
 def test_a_create_older_than_the_last_removal_is_canceled() -> None:
-    identity = ordered(Identity(), Role.REMOVES, 5, incarnation=False)
+    identity = ordered(Identity(), Role.REMOVES, 5, "default.op", incarnation=False)
     with refused(Code.CANCELED):
-        ordered(identity, Role.CREATES, 4, incarnation=False)
-    assert ordered(identity, Role.CREATES, 6, incarnation=False) == Identity(begun=6, created=6, removed=5)
+        ordered(identity, Role.CREATES, 4, "default.op", incarnation=False)
+    assert ordered(identity, Role.CREATES, 6, "default.op", incarnation=False) == Identity(
+        begun=6, created=6, removed=5, remover="default.op"
+    )
 
 
 @pytest.mark.parametrize("role", [Role.REMOVES, Role.STOPS])
 def test_a_removal_or_stop_older_than_the_last_create_needs_an_incarnation(role: Role) -> None:
-    identity = ordered(Identity(), Role.CREATES, 5, incarnation=False)
+    identity = ordered(Identity(), Role.CREATES, 5, "default.op", incarnation=False)
     with refused(Code.FAILED_PRECONDITION):
-        ordered(identity, role, 4, incarnation=False)
-    assert ordered(identity, role, 4, incarnation=True).created == 5
+        ordered(identity, role, 4, "default.op", incarnation=False)
+    assert ordered(identity, role, 4, "default.op", incarnation=True).created == 5
 
 
 @given(
@@ -170,13 +172,13 @@ def test_what_is_remembered_only_grows_and_a_redelivery_changes_nothing(
 ) -> None:
     assert Identity.load(identity.dump()) == identity
     try:
-        after = ordered(identity, role, sequence, incarnation=False)
+        after = ordered(identity, role, sequence, "default.op", incarnation=False)
     except CallError:
         return
     assert after.begun >= identity.begun
     assert after.created >= identity.created
     assert after.removed >= identity.removed
-    assert ordered(after, role, sequence, incarnation=False) == after
+    assert ordered(after, role, sequence, "default.op", incarnation=False) == after
 
 
 def test_an_identity_never_seen_is_empty() -> None:

@@ -3,7 +3,7 @@
 import asyncio
 import random
 import time
-from collections.abc import Awaitable, Iterator
+from collections.abc import Awaitable
 from datetime import timedelta
 
 from vsphere_events import results
@@ -31,7 +31,6 @@ from vsphere_functions.runtime.operations import (
     stopped,
     uncounted,
 )
-from vsphere_functions.runtime.order import Identity, ordered
 from vsphere_functions.runtime.perform import (
     Again,
     Delivery,
@@ -48,7 +47,8 @@ from vsphere_functions.runtime.perform import (
     resumed,
     spent,
 )
-from vsphere_functions.runtime.store import Bucket, StoreError, key_of
+from vsphere_functions.runtime.store import StoreError, key_of
+from vsphere_functions.runtime.turns import take_turn
 from vsphere_functions.steps import Step
 
 _SOON = 0.5  # seconds: two deliveries met at the record; the next look finds it settled
@@ -130,7 +130,8 @@ class Attempt:
         if not self._held.record.canceling:
             assert isinstance(self._prepared, Call)
             try:
-                await together(*self._announcements(self._prepared))
+                if not await self._announce(self._prepared):
+                    return Wait.BUSY
                 outcome = await self._run(self._prepared)
             except CallError as error:
                 outcome = error
@@ -159,26 +160,15 @@ class Attempt:
         except Interrupted:
             return Wait.SHUTDOWN
 
-    def _announcements(self, call: Call) -> Iterator[Awaitable[None]]:
+    async def _announce(self, call: Call) -> bool:
         """Take its turn, and note that a machine is being made; if the turn is over, the record says that it is not."""
-        yield self._take_turn(call)
+        work: list[Awaitable[object]] = [take_turn(self._desk.store, call, self._held.record.sequence)]
         if makes := call.makes:
-            yield self._desk.making(call).begun(*makes, self._address.key)
-
-    async def _take_turn(self, call: Call) -> None:
-        """Check the request's place among those for the same thing, and remember it."""
-        sequence, key = self._held.record.sequence, call.identities[0]
-        if sequence is None:
-            return
-        store, entry, written = self._desk.store, None, None
-        while written is None:
-            known = Identity.load(entry and entry.value)
-            now = ordered(known, call.role, sequence, incarnation=call.incarnation).dump()
-            if entry is None:  # most are new; whether this one is, the write tells
-                written = await store.create(Bucket.IDENTITIES, key, now)
-            else:  # written even when it says the same: what was read may be old, a write is refused then
-                written = await store.update(Bucket.IDENTITIES, key, now, entry.revision)
-            entry = None if written else await store.get(Bucket.IDENTITIES, key)
+            work.append(self._desk.making(call).begun(*makes, self._address.key))
+        came, *_ = await together(*work)
+        if not came and makes:  # or the removal that it waits for would wait for it
+            await self._desk.making(call).ended(*makes, self._address.key)
+        return bool(came)
 
     def _took(self, step: Step) -> None:
         """Check in after a step; runs in the function's thread."""
@@ -220,6 +210,8 @@ class Attempt:
         return await self._close(CallError(Code.ABORTED, Wait.BUSY.value), decision)
 
     async def _conclude(self, outcome: Result | CallError | Wait) -> Ending:
+        if outcome is Wait.BUSY:
+            return await self._busy()
         decision = self._decide(_code(outcome))
         if isinstance(decision, Retry):
             return await self._later(outcome, decision)

@@ -19,13 +19,17 @@ class Role(Enum):
 
 
 class Identity(BaseModel):
-    """What is remembered of a machine or volume: request sequences, 0 for never."""
+    """What is remembered of a machine or volume: request sequences, 0 for never.
+
+    `remover` is the operation of the last removal that has begun; its record says whether it has ended.
+    """
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
     begun: int = 0
     created: int = 0
     removed: int = 0
+    remover: str = ""
 
     def dump(self) -> bytes:
         """Render as JSON."""
@@ -37,7 +41,7 @@ class Identity(BaseModel):
         return cls.model_validate_json(value) if value else cls()
 
 
-def ordered(identity: Identity, role: Role, sequence: int, *, incarnation: bool) -> Identity:
+def ordered(identity: Identity, role: Role, sequence: int, operation: str, *, incarnation: bool) -> Identity:
     """Let a request begin, and remember it; `incarnation`: it names one by its providerID.
 
     Canceled for a create older than the last removal; FailedPrecondition for a removal or shut-down older than the
@@ -50,8 +54,10 @@ def ordered(identity: Identity, role: Role, sequence: int, *, incarnation: bool)
             Code.FAILED_PRECONDITION,
             "a later request has created it anew; nothing was touched (providerID names the one that is meant)",
         )
+    removes = role is Role.REMOVES and sequence >= identity.removed
     return Identity(
         begun=max(identity.begun, sequence),
         created=max(identity.created, sequence) if role is Role.CREATES else identity.created,
-        removed=max(identity.removed, sequence) if role is Role.REMOVES else identity.removed,
+        removed=sequence if removes else identity.removed,
+        remover=operation if removes else identity.remover,
     )

@@ -1,0 +1,35 @@
+"""A request's turn among those for the same machine or volume."""
+
+from vsphere_functions.runtime.dispatch import Call
+from vsphere_functions.runtime.operations import Record
+from vsphere_functions.runtime.order import Identity, Role, ordered
+from vsphere_functions.runtime.store import Bucket, Entry, Store
+
+
+async def take_turn(store: Store, call: Call, sequence: int | None) -> bool:
+    """Check a request's place and remember it; false while a create has to wait for an earlier removal to end.
+
+    A removal that has begun may have changed something, and nobody but itself can say what: a create between two of
+    its tries would get the rest of it refused. Over HTTP there is no sequence, and no order.
+    """
+    if sequence is None:
+        return True
+    key = call.identities[0]
+    entry: Entry | None = None
+    while True:
+        known = Identity.load(entry and entry.value)
+        now = ordered(known, call.role, sequence, call.address.key, incarnation=call.incarnation).dump()
+        if call.role is Role.CREATES and known.remover and await _goes_on(store, known.remover):
+            return False
+        if entry is None:  # most are new; whether this one is, the write tells
+            written = await store.create(Bucket.IDENTITIES, key, now)
+        else:  # written even when it says the same: what was read may be old, a write is refused then
+            written = await store.update(Bucket.IDENTITIES, key, now, entry.revision)
+        if written is not None:
+            return True
+        entry = await store.get(Bucket.IDENTITIES, key)
+
+
+async def _goes_on(store: Store, operation: str) -> bool:
+    entry = await store.get(Bucket.OPERATIONS, operation)
+    return entry is not None and not Record.load(entry.value).final
