@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from vsphere_functions.bootstrap.volumes import script
 from vsphere_functions.runtime.settings import Settings
 from vsphere_functions.runtime.settings_names import fields
 
@@ -18,7 +19,7 @@ SETTINGS = sorted(set(re.findall(r"`((?:nats|limits|worker|http)\.[a-z_]+)`", GU
 
 
 def said() -> str:
-    """Every text in the code, f-strings in pieces."""
+    """Every text in the code, f-strings in pieces, and the script that guests run."""
     texts = [
         node.value
         for folder in ("events", "functions")
@@ -26,7 +27,7 @@ def said() -> str:
         for node in ast.walk(ast.parse(file.read_text("utf-8")))
         if isinstance(node, ast.Constant) and isinstance(node.value, str)
     ]
-    return "\n".join(texts)
+    return "\n".join([*texts, script()])
 
 
 SAID = said()
