@@ -53,8 +53,6 @@ role vsphere-functions-folder \
   VirtualMachine.Interact.PowerOff \
   VirtualMachine.Config.RemoveDisk \
   VirtualMachine.Config.AddExistingDisk \
-  VirtualMachine.Config.AddExistingDisk \
-  VirtualMachine.Config.AddRemoveDevice \
   VirtualMachine.Inventory.Delete
 role vsphere-functions-pool \
   Resource.AssignVMToPool
@@ -64,8 +62,6 @@ role vsphere-functions-network \
   Network.Assign
 role vsphere-functions-store \
   Datastore.Browse \
-  Datastore.Browse \
-  Datastore.FileManagement \
   Datastore.FileManagement \
   Datastore.AllocateSpace
 give vsphere-functions-root /

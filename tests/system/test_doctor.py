@@ -229,19 +229,20 @@ def test_a_small_payload_and_streams_that_are_not_there(
 def test_what_the_user_may_not_do_is_named(
     ready: tuple[NatsServer, SimulatedVCenter], tmp_path: Path
 ) -> None:
-    """On the store of the server that is ready: the streams are there, the user may do all but read leases."""
+    """The streams are there, the user may do all but read many identities."""
     _, vcenter = ready
     users = """authorization { users = [
       {user: all, password: p}
-      {user: less, password: p, permissions: {publish: {allow: ">", deny: "$JS.API.DIRECT.GET.KV_vsphere_leases"}}}
+      {user: less, password: p, permissions: {publish: {allow: ">", deny: "$JS.API.DIRECT.GET.KV_vsphere_identities"}}}
     ]}"""
     with NatsServer(config=users, store=tmp_path) as server:
         setup(settings(server, vcenter, nats={"user": "all", "password": "p"}))
         found = bad(settings(server, vcenter, nats={"user": "less", "password": "p"}))
         refused = bad(settings(server, vcenter, nats={"user": "less", "password": "no"}))
     (said,) = (one for one in found if one.part == "nats permissions")
-    assert '"$js.api.direct.get.kv_vsphere_leases"' in said.says
+    assert '"$js.api.direct.get.kv_vsphere_identities"' in said.says
     assert "accounts.conf" in said.do
+    assert any(one.part == "nats bucket vsphere_identities" for one in found)
     assert ("nats", FAULT) in {(one.part, one.severity) for one in refused}
     assert "nats.user" in refused[0].do
 

@@ -11,7 +11,7 @@ import pytest
 from pyVmomi import VmomiSupport, vim
 
 from support.machines import at, create, delete, foreign, validate
-from vsphere_functions.cli.infra.vcenter import role
+from vsphere_functions.cli.infra.vcenter import privileges, role
 from vsphere_functions.local.tools import ensure
 from vsphere_functions.local.vcenter import SimulatedVCenter
 from vsphere_functions.runtime.catalogue import CATALOGUE
@@ -140,6 +140,7 @@ def test_the_script_makes_the_roles_of_the_table_and_gives_them(
         STORES="/DC0/datastore/we ird (1)",
     )
     for on in On:
+        assert len(privileges(on)) == len(set(privileges(on)))
         made = set(vcenter.govc("role.ls", role(on)).split())
         assert made == {one.id for one in PRIVILEGES if one.on is on} | SYSTEM, on
     for path, on in {

@@ -9,12 +9,13 @@ from nats.aio.client import Client
 
 from vsphere_events.functions import FUNCTIONS
 from vsphere_functions.hosts.findings import Finding, clock, fault, fine, now, warning
+from vsphere_functions.hosts.kv import KvStore
 from vsphere_functions.hosts.nats_calls import Calls, answer_of
 from vsphere_functions.hosts.nats_check import check
 from vsphere_functions.hosts.nats_connection import addresses, connect, nats_of
 from vsphere_functions.hosts.nats_names import REQUESTS, ROOM_FOR_DEAD_LETTER_HEADERS, consumer_name
 from vsphere_functions.runtime.settings import Settings, SettingsError
-from vsphere_functions.runtime.store import StoreError
+from vsphere_functions.runtime.store import Bucket, StoreError
 
 OLDEST = (2, 11)
 """The server from which on many keys can be read at once."""
@@ -56,7 +57,7 @@ async def _look(client: Client, calls: Calls, settings: Settings) -> AsyncIterat
     else:
         yield fine(_PART, told)
     yield _payload(client.max_payload)
-    missing = await check(client, calls, settings, nats)
+    missing = await check(client, calls, settings, nats) + await _names_of_new_machines(calls)
     for problem in missing:
         part, _, says = problem.partition(": ")
         yield fault(f"{_PART} {part}", says, "run `vsphere-functions setup`, or grant what is forbidden")
@@ -64,6 +65,15 @@ async def _look(client: Client, calls: Calls, settings: Settings) -> AsyncIterat
         yield fine(f"{_PART} streams", f"all are there for {', '.join(settings.own_vcenters)}")
     with suppress(StoreError, IndexError):  # then it is among what is missing
         yield await _clock(calls, settings.own_vcenters[0])
+
+
+async def _names_of_new_machines(calls: Calls) -> list[str]:
+    """Read many identities at once, as lists and statuses do; a worker starts without, and they are Unavailable."""
+    try:
+        await KvStore(calls).under(Bucket.IDENTITIES, "self-check")
+    except StoreError as error:
+        return [f"bucket {Bucket.IDENTITIES}: many keys at once: {error}"]
+    return []
 
 
 def _payload(most: int) -> Finding:

@@ -52,7 +52,8 @@ def role(on: On) -> str:
 
 def privileges(on: On) -> list[str]:
     """Return what a role holds; vCenter adds the System privileges itself."""
-    return [one.id for one in PRIVILEGES if one.on is on and not one.id.startswith("System.")]
+    named = dict.fromkeys(one.id for one in PRIVILEGES if one.on is on)
+    return [one for one in named if not one.startswith("System.")]
 
 
 def _script() -> str:
