@@ -1,6 +1,8 @@
 """copy_volume on the simulated vCenter."""
 
 from collections.abc import Generator, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
 from itertools import islice
 from typing import Any
@@ -31,6 +33,7 @@ from support.volumes import (
 from support.wire import recorded, texts_in
 from vsphere_events.code import Code
 from vsphere_events.error import CallError
+from vsphere_events.volume import Volume
 from vsphere_functions.context import Context
 from vsphere_functions.local.vcenter import SimulatedVCenter
 
@@ -318,22 +321,21 @@ def test_there_are_no_more_steps_than_are_tried(shared_vcenter: SimulatedVCenter
 
 @pytest.mark.parametrize("count", STEPS)
 def test_a_copy_that_was_killed_is_finished_or_swept(shared_vcenter: SimulatedVCenter, count: int) -> None:
-    """By its next delivery, by another once its claim is old, and by a destroy; meanwhile it breaks no list."""
+    """By its next delivery, or another once its claim is old, and by a destroy; meanwhile it breaks no list."""
     with with_stores(shared_vcenter) as ctx, with_stores(shared_vcenter, clock=later) as late:
         body = filled(ctx, f"from-{count}")
-        for who, name in ((ctx, f"next-{count}"), (late, f"other-{count}")):
-            killed(duplicating(ctx, name, f"from-{count}"), count)
-            listed = listing(ctx)
-            shown = [one.tag for one in (*listed.volumes, *listed.degraded)].count(name)
-            assert shown == (count > 0)
-            made = duplicate(who, name, f"from-{count}")
-            assert get(ctx, name) == made
-            assert data(ctx, name) == body
-            whole(ctx, name)
-        killed(duplicating(ctx, f"swept-{count}", f"from-{count}"), count)
+        for name in ("to", "swept"):
+            killed(duplicating(ctx, f"{name}-{count}", f"from-{count}"), count)
+        listed = listing(ctx)
+        shown = {one.tag for one in (*listed.volumes, *listed.degraded)}
+        assert ({f"to-{count}", f"swept-{count}"} <= shown) == (count > 0)
+        made = duplicate((ctx, late)[count % 2], f"to-{count}", f"from-{count}")
+        assert get(ctx, f"to-{count}") == made
+        assert data(ctx, f"to-{count}") == body
         destroy(late, f"swept-{count}")
         assert f"swept-{count}" not in contents(ctx)
-        whole(ctx, f"from-{count}")
+        for name in ("to", "from"):
+            whole(ctx, f"{name}-{count}")
 
 
 @pytest.mark.parametrize("count", [5, 7])
@@ -353,10 +355,11 @@ def test_an_old_copy_is_not_taken_for_a_new_volume_nor_the_reverse(
         whole(ctx, f"copied-{count}")
 
 
-def test_a_copy_that_takes_longer_than_a_try_is_waited_for_by_the_next(vcenter: SimulatedVCenter) -> None:
-    with with_stores(vcenter) as ctx:
+@pytest.mark.parametrize("who", ["the next try", "another request once the claim is old"])
+def test_a_copy_that_takes_longer_than_a_try_is_waited_for(vcenter: SimulatedVCenter, who: str) -> None:
+    with with_stores(vcenter) as ctx, with_stores(vcenter, clock=later) as late:
         body = filled(ctx, "data-1")
-        vcenter.control.delay(CopyVirtualDisk=1500)
+        vcenter.control.delay(CopyVirtualDisk=1000)
         vcenter.control.reset_calls()
         steps = duplicating(ctx)
         for step in steps:
@@ -365,8 +368,56 @@ def test_a_copy_that_takes_longer_than_a_try_is_waited_for_by_the_next(vcenter: 
         with pytest.raises(CallError) as caught:
             steps.throw(CallError(Code.DEADLINE_EXCEEDED, "enough"))
         assert caught.value.code is Code.DEADLINE_EXCEEDED
-        duplicate(ctx)
+        duplicate(ctx if who == "the next try" else late)
         assert vcenter.control.calls()["CopyVirtualDisk_Task"] == 1
+        assert data(ctx, "data-2") == body
+        whole(ctx, "data-2")
+
+
+def test_copies_to_one_place_from_several_workers_make_one(vcenter: SimulatedVCenter) -> None:
+    """Without leases over them: what one of them says is retryable is tried again."""
+
+    def until_made(ctx: Context) -> Volume:
+        for _ in range(200):
+            try:
+                return duplicate(ctx)
+            except CallError as error:
+                if not error.code.retryable:
+                    raise
+        raise AssertionError("it stays busy")
+
+    with ExitStack() as opened, ThreadPoolExecutor(4) as pool:
+        workers = [opened.enter_context(with_stores(vcenter)) for _ in range(4)]
+        body = filled(workers[0], "data-1")
+        made = list(pool.map(until_made, workers))
+        assert made == [duplicate(workers[0])] * 4
+        assert data(workers[0], "data-2") == body
+        assert contents(workers[0]).keys() == {"", "data-1", "data-2"}
+
+
+def test_what_another_delivery_copies_at_this_moment_is_left_to_it(vcenter: SimulatedVCenter) -> None:
+    with with_stores(vcenter) as ctx:
+        body = filled(ctx, "data-1")
+        files, folder = files_of(ctx), found_store(ctx).folder / "data-2"
+
+        class Between:
+            """A fence at which the other one begins, just before our copy does."""
+
+            checks = 0
+
+            def check(self) -> None:
+                self.checks += 1
+                if self.checks == 4:  # after the folder, and the claim's two
+                    files.write(folder / "_copying-flat.vmdk", b"theirs")
+
+            def confirm(self) -> None:
+                """Nothing to ask."""
+
+        with with_stores(vcenter, fence=Between(), operation=ctx.operation) as other:
+            assert error_of(duplicate, other).code is Code.ABORTED
+        assert files.read(folder / "_copying-flat.vmdk") == b"theirs"
+        files.write(folder / "_copying.vmdk", b"theirs")
+        duplicate(ctx)
         assert data(ctx, "data-2") == body
         whole(ctx, "data-2")
 

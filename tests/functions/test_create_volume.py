@@ -22,10 +22,12 @@ from support.volumes import (
     create,
     creating,
     destroy,
+    duplicate,
     files_of,
     found_store,
     get,
     listing,
+    resize,
     store,
     with_stores,
 )
@@ -531,7 +533,10 @@ def test_nothing_is_changed_once_the_lease_is_lost(vcenter: SimulatedVCenter) ->
     with with_stores(vcenter, fence=Lost()) as ctx:
         assert error_of(create, ctx).code is Code.ABORTED
         assert error_of(destroy, ctx, "data-2").code is Code.ABORTED
-        assert get(ctx, "data-2").state == "ready"
+        assert error_of(resize, ctx, 2 * GIB, "data-2").code is Code.ABORTED
+        assert error_of(duplicate, ctx, "data-3", "data-2").code is Code.ABORTED
+        assert (get(ctx, "data-2").state, get(ctx, "data-2").capacity_kb) == ("ready", GIB)
+        assert contents(ctx).keys() == {"", "data-2"}
 
 
 def test_a_create_that_is_out_of_time_goes_on_and_a_failed_one_leaves_nothing(

@@ -222,7 +222,7 @@ class Session:
         """Send a call to the endpoint that knows its object."""
         if ref.type.startswith("Pbm"):
             body = asked.request(ref, POLICIES.version, login.context)
-            return self._send(body, POLICIES.action, path=POLICIES.path).body
+            return self._send(body, POLICIES.action, {"Cookie": login.cookie}, path=POLICIES.path).body
         return self._post(asked.request(ref, self._known().version), login)
 
     def _post(self, body: bytes, login: Login, timeout: float | None = None) -> bytes:

@@ -24,6 +24,8 @@ from vsphere_functions.vsphere.volumes_undo import sweep
 
 _GOES_ON = {Code.DEADLINE_EXCEEDED, Code.CANCELED}
 """Errors that leave what was made to whoever goes on with the request, or undoes it."""
+_OUTRUN = {"FileAlreadyExists", "FileNotFound"}
+"""Faults that say that another delivery of the request is at work: what stands there is its own, too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +76,7 @@ class Making:
         leaf = yield from self._enter()
         told = self._standing(leaf)
         if told is not None:
-            if leaf.has_claim:
+            if leaf.has_claim or leaf.has_copying:
                 with suppress(CallError):
                     yield from self._tidy(leaf)
             return leaf, told
@@ -82,7 +84,7 @@ class Making:
         try:
             told = yield from self._build(leaf, claim)
         except CallError as error:
-            if error.code not in _GOES_ON:
+            if error.code not in _GOES_ON and fault_name(error) not in _OUTRUN:
                 self._undo()
             if fault_name(error) == "FileNotFound":
                 raise CallError(Code.ABORTED, f"the folder of volume {self.want.id!r} went away") from error
@@ -198,7 +200,7 @@ class Making:
 
     def _outrun(self, error: CallError | None = None) -> CallError:
         """Say that somebody else was faster; any other error stays what it is."""
-        if error is not None and fault_name(error) not in {"FileAlreadyExists", "FileNotFound"}:
+        if error is not None and fault_name(error) not in _OUTRUN:
             return error
         return CallError(Code.ABORTED, f"another request is making volume {self.want.id!r} at this moment")
 
@@ -233,6 +235,8 @@ class Making:
 
     def _tidy(self, leaf: Leaf) -> Steps[None]:
         """Remove the claim and what interrupted tries have left beside it."""
+        if leaf.has_copying:
+            yield from leaf.store.files.delete_disk(leaf.copying, self.state)
         for name in (*leaf.temporaries, claims_file.FILE):
             yield from leaf.store.files.delete(leaf.path / name, self.state)
 
