@@ -44,8 +44,8 @@ docs: $(VENV)/.ready  ## write the generated documents anew
 infra: $(VENV)/.ready  ## write the generated manifests anew
 	$(BIN)/python -m vsphere_functions.cli.infra
 
-image-check: $(VENV)/.ready  ## install what the image installs, by its own commands, and start it
-	IMAGE=built $(BIN)/pytest --timeout 900 tests/infra/test_image.py
+image-check: $(VENV)/.ready  ## install what the image installs, by its own commands and with PYTHON, and start it
+	IMAGE=$$($(PYTHON) -c 'import sys; print(sys.executable)') $(BIN)/pytest --timeout 900 tests/infra/test_image.py
 
 tools: $(VENV)/.ready  ## build the nats CLI and govc into .venv/bin
 	$(BIN)/python -m vsphere_functions.local.tools --into $(BIN) natscli govc

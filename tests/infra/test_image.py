@@ -1,4 +1,4 @@
-"""The image's own commands, run by hand; with IMAGE=built in a folder that they install, else in this environment."""
+"""The image's commands, run by hand: with IMAGE, a Python, in a folder that they install, else in this environment."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ PATIENCE = 60
 def image(tmp_path_factory: pytest.TempPathFactory) -> Image:
     """The image below a folder of its own."""
     made = Image(tmp_path_factory.mktemp("image"))
-    if os.environ.get("IMAGE") == "built":
-        made.build()
+    if base := os.environ.get("IMAGE"):
+        made.build(base)
         _is_complete(made)
     else:
         made.link()
@@ -48,7 +48,8 @@ def image(tmp_path_factory: pytest.TempPathFactory) -> Image:
 def _is_complete(image: Image) -> None:
     """What was installed is what is pinned, no pip among it, and the SBOM says so."""
     sbom = json.loads((image.home / "sbom.cdx.json").read_text())
-    said = {one["name"].lower().replace("_", "-"): one["version"] for one in sbom["components"]}
+    listed = [sbom["metadata"]["component"], *sbom["components"]]
+    said = {one["name"].lower().replace("_", "-"): one["version"] for one in listed}
     installed = image.home.glob("lib/python*/site-packages/*.dist-info")
     assert said.keys() == {one.name.partition("-")[0].lower().replace("_", "-") for one in installed}
     assert said.items() <= {

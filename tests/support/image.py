@@ -81,12 +81,12 @@ class Image:
         """Put the folder before the image's own paths in a command or a variable."""
         return re.sub(r"(?<![\w.])(?=/(opt|src)(/|\b))", str(self.root), text)
 
-    def build(self) -> None:
-        """Do what the build stage says."""
+    def build(self, base: str) -> None:
+        """Do what the build stage says, with `base` for the base image's Python."""
         builder, _ = stages(FOLDER / "Dockerfile")
         python = self.root / "base" / "python"
         python.parent.mkdir()
-        python.symlink_to(Path(sys.base_prefix) / "bin" / f"python3.{sys.version_info.minor}")
+        python.symlink_to(base)
         place = self.root
         for name, rest in builder.steps:
             if name == "WORKDIR":
