@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from support.gateway import endpoint, error_of
+from support.gateway import end_other_sessions, endpoint, error_of, opened
 from support.machines import create, creation, end, eventually, status
 from support.proxy import Proxy
 from vsphere_events.client import SyncClient
@@ -81,6 +81,23 @@ def test_the_old_session_ends_when_its_work_is_done_and_the_work_goes_on(
     assert vcenter.control.calls()["Login"] == 2
     sessions.close()
     assert vcenter.control.sessions() == 0
+
+
+def test_work_whose_session_ends_with_the_old_password_goes_on_under_the_new_one(
+    vcenter: SimulatedVCenter, proxy: Proxy, tmp_path: Path
+) -> None:
+    sessions = configured(vcenter, proxy, tmp_path / "password")
+    with sessions.work() as lent, opened(vcenter) as admin:
+        steps = create_machine(creation(), Context("default", lent))
+        assert next(steps).phase == "clone"
+        change_password(proxy)
+        put(tmp_path / "password", NEXT)
+        assert end_other_sessions(admin) == 1
+        assert end(steps).node_name == "worker-1"
+        (tmp_path / "password").unlink()
+        assert end_other_sessions(admin) == 1
+        assert error_of(lent.get("default").call, SERVICE, "CurrentTime").code is Code.UNAUTHENTICATED
+    sessions.close()
 
 
 def test_a_file_with_a_wrong_password_ends_no_session(

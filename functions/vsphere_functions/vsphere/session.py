@@ -37,11 +37,17 @@ LOCKOUT = 60.0
 class Session:
     """A vCenter session that is opened at first use, renewed when it is lost, and closed by `close`.
 
-    Errors are CallErrors; `fault_of`, `fault_name` and `outcome_unknown` (faults) tell more.
+    `password` is asked for at each login when it can be called. Errors are CallErrors; `fault_of`, `fault_name` and
+    `outcome_unknown` (faults) tell more.
     """
 
     def __init__(
-        self, endpoint: Endpoint, user: str, password: str, *, clock: Callable[[], float] = time.monotonic
+        self,
+        endpoint: Endpoint,
+        user: str,
+        password: str | Callable[[], str],
+        *,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._transport = Transport(endpoint, clock)
         self._user, self._password = user, password
@@ -282,7 +288,8 @@ class Session:
     def _log_in(self) -> Login:
         """Log in without a cookie, so that the answer brings that of a fresh session."""
         service = self._known()
-        login = Method("Login", {"userName": self._user, "password": self._password})
+        password = self._password if isinstance(self._password, str) else self._password()
+        login = Method("Login", {"userName": self._user, "password": password})
         try:
             answer = self._send(
                 login.request(service.content["sessionManager"], service.version), service.action

@@ -3,7 +3,7 @@
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from hashlib import sha256
 from itertools import count
@@ -52,6 +52,7 @@ class Sessions:
 
     `configured` gives a label's credentials afresh each time, so that a rotated password is seen: it opens a session of
     its own, and once that has logged in, the one of the old password is ended when the last `work` with it is done.
+    Should vCenter end it before, that work logs in again with the new one.
     """
 
     def __init__(
@@ -100,7 +101,9 @@ class Sessions:
         with self._lock:
             ended = self._make_room() if key not in self._table else set()
             if key not in self._table:
-                session = Session(login.endpoint, login.user, login.password)
+                session = Session(
+                    login.endpoint, login.user, self._password(label, login, configured=credentials is None)
+                )
                 self._table[key] = _Held(session, key[:2], next(self._numbers))
             held = self._table[key]
             if credentials is None:
@@ -128,6 +131,18 @@ class Sessions:
         if source is None:
             raise CallError(Code.INVALID_ARGUMENT, f"no vCenter is configured under the name {label!r}")
         return source()
+
+    def _password(self, label: str, login: Credentials, *, configured: bool) -> str | Callable[[], str]:
+        """Return the password; of a label's user, how to have the one that holds by then."""
+
+        def now() -> str:
+            with suppress(CallError):  # a file that is away for a moment
+                own = self._own(label)
+                if (own.endpoint, own.user) == (login.endpoint, login.user):
+                    return own.password
+            return login.password
+
+        return now if configured else login.password
 
     def _replaced_by(self, proven: _Held) -> Iterator[_Held]:
         """Give the sessions that one which has logged in stands for: of its user before, of its labels' users before.
