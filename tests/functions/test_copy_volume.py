@@ -200,12 +200,14 @@ def test_what_a_machine_may_write_to_is_not_copied_and_what_is_off_is(vcenter: S
         machines.create(ctx)
         machine = soap.find(WORKER)
         soap.attach(machine, disk("data-1"))
+        vcenter.control.add_fault("QueryVirtualDiskUuid", "FileLocked")  # as a machine that runs may hold it
         for state, change in (("poweredOn", machine.SuspendVM_Task), ("suspended", machine.PowerOffVM_Task)):
             failed = error_of(duplicate, ctx)
             assert failed.code is Code.FAILED_PRECONDITION
             assert failed.details[0].candidates == (f"worker-1 ({state})",)
             assert contents(ctx).keys() == {"", "data-1"}
             soap.wait(change())
+        vcenter.control.clear_faults()
         assert vcenter.control.calls()["CopyVirtualDisk_Task"] == 0
         made = duplicate(ctx)
         assert (data(ctx, "data-2"), made.attached_to) == (body, ())

@@ -42,15 +42,14 @@ def copy_volume(request: CopyVolumeRequest, ctx: Context) -> Steps[CopyVolumeRes
     if source is None or source.foreign:
         raise not_found(key, ctx.stores, named=bool(request.store or request.self_link))
     told = read_whole(source, seen, ctx.operation, ctx.clock())
-    disk = Disk(_size(source, told.capacity_kb), told.format)
-    refuse_too_large(config, disk.capacity_kb, "toStore")
-    want = WantedVolume(
-        to.id, disk, told.info, ctx.operation, ctx.clock, source.store.files.disk_uuid(source.disk)
-    )
     standing = find_leaf(store, to.id)
     if standing is None or not standing.has_metadata:
-        refuse_written(vcenter, seen, source, [told.uuid, want.origin])
+        refuse_written(vcenter, seen, source, [told.uuid])
+    disk = Disk(_size(source, told.capacity_kb), told.format)
+    refuse_too_large(config, disk.capacity_kb, "toStore")
     refuse_without_room(store, to.id, disk)
+    origin = told.uuid or source.store.files.disk_uuid(source.disk)
+    want = WantedVolume(to.id, disk, told.info, ctx.operation, ctx.clock, origin)
     state = State.of(None, vcenter.session.instance_uuid, str(to))
     leaf, made = yield from Copying(vcenter, ctx.stores, store, want, state, source).run()
     attached = InUse.look(vcenter, ctx.stores).on([made.uuid], leaf.spots) if leaf.has_metadata else ()

@@ -49,8 +49,11 @@ class Growing:
                 f"volume {self.leaf.id!r} is one of VIC's, which keep no size; copy it and grow the copy"
             )
             raise CallError(Code.FAILED_PRECONDITION, message)
-        uuids = uuids_of(self.leaf, self.told)
+        uuids = [self.told.uuid]
         on = devices(self.seen, self.leaf, uuids)
+        if not on:  # else a machine may hold it locked, and what is asked of the disk itself waits for that
+            uuids = uuids_of(self.leaf, self.told)
+            on = devices(self.seen, self.leaf, uuids)
         written = self.told.capacity_kb
         real = self._real_size(on) or written
         if self.wanted_kb < max(real, written):
