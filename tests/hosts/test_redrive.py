@@ -263,7 +263,7 @@ def test_what_would_only_come_back_is_refused_with_the_reason(nats_server: NatsS
     asyncio.run(run())
 
 
-def test_an_expired_request_is_not_sent_again(nats_server: NatsServer) -> None:
+def test_an_expired_request_is_not_sent_again_unless_to_be_undone(nats_server: NatsServer) -> None:
     async def run() -> None:
         soon = datetime.now(UTC) + timedelta(seconds=2)
         event = request(extensions={"expirytime": soon.isoformat()})
@@ -277,6 +277,12 @@ def test_an_expired_request_is_not_sent_again(nats_server: NatsServer) -> None:
             letter = await letter_of(letters)
             await until(lambda: datetime.now(UTC) > soon)
             assert "expirytime has passed" in await refusal(letters, letter)
+            records = await one.js.key_value(Bucket.OPERATIONS)
+            entry = await records.get(f"default.{event.id}")
+            assert entry.value
+            canceled = Record.load(entry.value).changed(canceled=True)
+            await records.update(f"default.{event.id}", canceled.dump(), last=entry.revision)
+            assert await redrive(letters, letter) == 1
 
     asyncio.run(run())
 

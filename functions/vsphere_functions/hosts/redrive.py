@@ -40,10 +40,7 @@ def _address(letter: Letter) -> Address:
         raise _refused(f"nobody can read it: {reason}")
     if letter.code == Code.INVALID_ARGUMENT:
         raise _refused(f"it would be refused again: {reason}")
-    address = address_of(letter.subject.function, letter.subject.vcenter, event)
-    if address.expires is not None and datetime.now(UTC) >= address.expires:
-        raise _refused("its expirytime has passed; ask for it under a new id")
-    return address
+    return address_of(letter.subject.function, letter.subject.vcenter, event)
 
 
 class _Redrive:
@@ -61,12 +58,19 @@ class _Redrive:
             entry = await self._store.get(Bucket.OPERATIONS, self._address.key)
             known = Record.load(entry.value) if entry else None
             wanted = await (self._again(known) if known else self._anew())
+            self._check_time(wanted)
             if known == wanted:
                 return wanted
             revision = entry.revision if entry else 0
             if await self._store.update(Bucket.OPERATIONS, self._address.key, wanted.dump(), revision):
                 return wanted
         raise _refused("its record changes all the time; something works on it")
+
+    def _check_time(self, wanted: Record) -> None:
+        """Refuse what would not be begun any more; what is to be undone is, however late."""
+        expires = self._address.expires
+        if expires is not None and datetime.now(UTC) >= expires and not wanted.canceling:
+            raise _refused("its expirytime has passed; ask for it under a new id")
 
     async def _again(self, record: Record) -> Record:
         event = self._letter.event
