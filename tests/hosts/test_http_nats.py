@@ -15,8 +15,11 @@ from support.jetstream import until as come_about
 from support.machines import vms
 from vsphere_events.cloud_event import CloudEvent
 from vsphere_events.envelope import Mode, from_nats
+from vsphere_functions.hosts.dead_letters import DeadLetters
 from vsphere_functions.hosts.jetstream import Worker
+from vsphere_functions.hosts.nats_calls import Calls
 from vsphere_functions.hosts.nats_setup import setup
+from vsphere_functions.hosts.redrive import redrive
 from vsphere_functions.local.nats_server import NatsServer
 from vsphere_functions.local.vcenter import SimulatedVCenter
 from vsphere_functions.runtime.settings import Settings, load
@@ -166,7 +169,7 @@ def test_a_result_that_cannot_be_published_is_not_answered_yet_but_a_reading_is(
     asyncio.run(run())
 
 
-def test_the_last_try_leaves_a_dead_letter_that_holds_the_request(
+def test_the_last_try_leaves_a_dead_letter_that_can_be_sent_again(
     nats_server: NatsServer, vcenter: SimulatedVCenter, tmp_path: Path
 ) -> None:
     async def run() -> None:
@@ -183,6 +186,16 @@ def test_the_last_try_leaves_a_dead_letter_that_holds_the_request(
                 assert (letter.headers or {})["vsphere-code"] == "Unavailable"
                 received = from_nats(letter.headers, letter.data)
                 assert getattr(received, "event", None) == event
+                vcenter.control.clear_faults()
+                calls = Calls(one.client)
+                await calls.open()
+                letters = DeadLetters(calls)
+                assert await redrive(letters, await letters.get(1)) == 1
+                await calls.close()
+                made = await asyncio.to_thread(host.call, event)
+                assert (made.id, made.data["nodeName"]) == (f"{event.id}.result.1", "worker-1")
+                assert await one.stored(event) == made
+                assert await one.waiting() == 1, "a worker will find it done"
 
     asyncio.run(run())
 
