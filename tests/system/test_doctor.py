@@ -2,21 +2,18 @@
 
 import asyncio
 import json
-import re
 import socket
 import ssl
-import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
-from functools import partial
 from hashlib import sha256
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
 from typer.testing import CliRunner
 
+from support.doctor import FAULT, FINE, INSTALLATION, WARNING, Servers, bad, set_up, settings
 from support.machines import vms
 from vsphere_functions.cli.commands import app
 from vsphere_functions.hosts.doctor import examine
@@ -26,11 +23,7 @@ from vsphere_functions.hosts.nats_setup import setup
 from vsphere_functions.local.nats_server import NatsServer
 from vsphere_functions.local.vcenter import SimulatedVCenter
 from vsphere_functions.runtime.settings import Settings
-from vsphere_functions.vsphere.certificate import certificate_of
-from vsphere_functions.vsphere.session import Endpoint
 
-FINE, WARNING, FAULT = Severity
-INSTALLATION = "11111111-2222-4333-8444-555555555555"
 READS = {
     *(
         "RetrieveServiceContent",
@@ -47,51 +40,13 @@ with socket.create_server(("127.0.0.1", 0)) as _closed:
 
 
 @pytest.fixture(scope="module")
-def ready(shared_vcenter: SimulatedVCenter) -> Iterator[tuple[NatsServer, SimulatedVCenter]]:
-    """NATS with all that is needed, and a vCenter."""
-    with NatsServer() as server:
-        setup(settings(server, shared_vcenter))
-        yield server, shared_vcenter
-
-
-def settings(
-    server: NatsServer, simulated: SimulatedVCenter, /, **sections: Mapping[str, Any] | None
-) -> Settings:
-    """Settings that are fine, with parts of sections replaced; None takes a section or a key away."""
-    given: dict[str, dict[str, Any]] = {
-        "nats": {"url": server.url, "ack_wait_seconds": 2},
-        "vcenter": {
-            "url": simulated.url,
-            "user": simulated.username,
-            "password": simulated.password,
-            "ca_file": str(simulated.ca_file),
-        },
-        "store": {"datacenter": "DC0", "path": "[we ird (1)] vols", "installation": INSTALLATION},
-        "other": {},
-    }
-    for name, section in sections.items():
-        both = {} if section is None else given[name] | dict(section)
-        given[name] = {key: value for key, value in both.items() if value is not None}
-    stores = {"default": given["store"], "other": given["other"]}
-    return Settings.model_validate(
-        {
-            "nats": given["nats"] or None,
-            "vcenters": {"default": given["vcenter"]},
-            "stores": {name: store for name, store in stores.items() if store},
-        }
-    )
-
-
-def bad(given: Settings) -> list[Finding]:
-    """What is not fine; each of it says what to do, and nothing shows the password."""
-    found = examine(given)
-    assert all(bool(one.do) == (one.severity is not FINE) for one in found)
-    assert "password-of-the-simulator" not in str(found)
-    return [one for one in found if one.severity is not FINE]
+def ready(shared_vcenter: SimulatedVCenter) -> Iterator[Servers]:
+    with set_up(shared_vcenter) as servers:
+        yield servers
 
 
 def test_a_worker_that_lacks_nothing_is_told_so_and_nothing_is_changed(
-    ready: tuple[NatsServer, SimulatedVCenter],
+    ready: Servers,
 ) -> None:
     server, vcenter = ready
     given, before = settings(server, vcenter), vms(vcenter)
@@ -168,7 +123,7 @@ async def messages(given: Settings) -> dict[str, int]:
     ],
 )
 def test_what_is_wrong_is_named_with_what_to_do(
-    ready: tuple[NatsServer, SimulatedVCenter],
+    ready: Servers,
     sections: Any,
     part: str,
     severity: Severity,
@@ -183,7 +138,7 @@ def test_what_is_wrong_is_named_with_what_to_do(
     assert do in found[part].do
 
 
-def test_files_that_cannot_be_read_are_named(ready: tuple[NatsServer, SimulatedVCenter]) -> None:
+def test_files_that_cannot_be_read_are_named(ready: Servers) -> None:
     server, vcenter = ready
     found = bad(settings(server, vcenter, vcenter={"password": None, "password_file": "/nowhere/password"}))
     assert [one.part for one in found] == ["settings", "vcenter default"]
@@ -200,7 +155,7 @@ def test_files_that_cannot_be_read_are_named(ready: tuple[NatsServer, SimulatedV
     ],
 )
 def test_missing_privileges_are_named_with_where(
-    ready: tuple[NatsServer, SimulatedVCenter], privilege: str, part: str, says: str
+    ready: Servers, privilege: str, part: str, says: str
 ) -> None:
     server, vcenter = ready
     vcenter.control.deny(privilege)
@@ -226,9 +181,7 @@ def test_a_small_payload_and_streams_that_are_not_there(
     assert "setup" in found["nats VSPHERE_REQUESTS"].do
 
 
-def test_what_the_user_may_not_do_is_named(
-    ready: tuple[NatsServer, SimulatedVCenter], tmp_path: Path
-) -> None:
+def test_what_the_user_may_not_do_is_named(ready: Servers, tmp_path: Path) -> None:
     """The streams are there, the user may do all but read many identities."""
     _, vcenter = ready
     users = """authorization { users = [
@@ -251,7 +204,7 @@ def test_what_the_user_may_not_do_is_named(
     ("seconds", "severity"), [(10, WARNING), (-10, WARNING), (3600, FAULT), (-3600, FAULT)]
 )
 def test_clocks_that_differ_are_named(
-    ready: tuple[NatsServer, SimulatedVCenter],
+    ready: Servers,
     monkeypatch: pytest.MonkeyPatch,
     seconds: int,
     severity: Severity,
@@ -276,49 +229,11 @@ def test_the_time_on_the_way_is_no_difference() -> None:
     assert clock("x", answered + timedelta(seconds=3), asked, answered).severity is WARNING
 
 
-@pytest.fixture
-def ending(
-    ready: tuple[NatsServer, SimulatedVCenter], tmp_path: Path, request: pytest.FixtureRequest
-) -> Iterator[str]:
-    """A server with the vCenter's certificate, changed so that it ends in so many days."""
-    _, vcenter = ready
-    der = ssl.PEM_cert_to_DER_cert(vcenter.ca_file.read_text())
-    dates = re.findall(rb"\x17\x0d(\d{12}Z)", der)
-    when = datetime.now(UTC) + timedelta(days=request.param)
-    start = datetime.now(UTC) - timedelta(days=9)
-    changed = der.replace(dates[1], when.strftime("%y%m%d%H%M%SZ").encode())
-    changed = changed.replace(dates[0], start.strftime("%y%m%d%H%M%SZ").encode())
-    (tmp_path / "cert.pem").write_text(ssl.DER_cert_to_PEM_cert(changed))
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(tmp_path / "cert.pem", vcenter.key_file)
-    with ThreadingHTTPServer(("127.0.0.1", 0), BaseHTTPRequestHandler) as server:
-        server.socket = context.wrap_socket(server.socket, server_side=True)
-        thread = threading.Thread(target=partial(server.serve_forever, 0.01))
-        thread.start()
-        yield f"https://127.0.0.1:{server.server_port}/sdk"
-        server.shutdown()
-        thread.join()
-
-
-@pytest.mark.parametrize(
-    ("ending", "severity", "says"),
-    [(5, WARNING, "it ends on"), (-5, FAULT, "it has expired"), (200, FINE, "it ends on")],
-    indirect=["ending"],
-)
-def test_a_certificate_that_ends_is_named(
-    ready: tuple[NatsServer, SimulatedVCenter], ending: str, severity: Severity, says: str
-) -> None:
-    found = {one.part: one for one in examine(settings(*ready, vcenter={"url": ending}))}
-    assert found["vcenter default certificate"].severity is severity
-    assert says in found["vcenter default certificate"].says
-    assert len(certificate_of(Endpoint(ending)).thumbprint) == 64
-
-
 @pytest.mark.parametrize(
     ("sections", "status"), [({}, 0), ({"insecure": "true"}, 1), ({"password": "wrong"}, 2)]
 )
 def test_the_exit_status_is_the_severity(
-    ready: tuple[NatsServer, SimulatedVCenter],
+    ready: Servers,
     monkeypatch: pytest.MonkeyPatch,
     sections: dict[str, str],
     status: int,

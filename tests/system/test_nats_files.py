@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import re
-import shutil
-import socket
 import ssl
-from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import nats
 import pytest
@@ -17,18 +14,28 @@ from nats.errors import Error as NatsError
 from typer.testing import CliRunner
 
 from support.jetstream import until
-from vsphere_events.client import SyncClient
+from support.nats_files import (
+    LEAF,
+    OPERATOR,
+    PRODUCER,
+    SETUP,
+    WORKER,
+    as_user,
+    make_and_delete,
+    refusals,
+    server,
+    settings,
+    stack_on,
+    written,
+)
 from vsphere_functions.cli.commands import app
 from vsphere_functions.cli.infra import nats as infra
 from vsphere_functions.cli.infra.facts import Site
 from vsphere_functions.hosts.nats_connection import connected
-from vsphere_functions.hosts.nats_files import variable, write
+from vsphere_functions.hosts.nats_files import variable
 from vsphere_functions.hosts.nats_permissions import users
 from vsphere_functions.hosts.nats_setup import setup
-from vsphere_functions.local.examples import example
 from vsphere_functions.local.nats_server import NatsServer
-from vsphere_functions.local.stack import Stack
-from vsphere_functions.runtime.settings import Settings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -36,7 +43,6 @@ if TYPE_CHECKING:
     from vsphere_functions.local.vcenter import SimulatedVCenter
 
 ROOT = Path(__file__).parents[2]
-SETUP, WORKER, PRODUCER, OPERATOR, LEAF = "setup", "worker", "producer-default", "operator", "leaf"
 ALL = {SETUP, WORKER, PRODUCER, OPERATOR}
 HUB = "$JS.hub.API."
 REQUESTS, RESULTS, DEAD = "VSPHERE_REQUESTS", "VSPHERE_RESULTS", "VSPHERE_DEAD"
@@ -107,53 +113,13 @@ SUBSCRIBE: dict[str, set[str]] = {
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory, shared_vcenter: SimulatedVCenter) -> Path:
-    """What `nats-config` writes, and a certificate for 127.0.0.1 beside it."""
-    made = tmp_path_factory.mktemp("nats")
-    write(made, ["default"], str(made))
-    (made / "tls").mkdir()
-    for name, file in {"server.crt": "ca_file", "ca.crt": "ca_file", "server.key": "key_file"}.items():
-        (made / "tls" / name).write_bytes(getattr(shared_vcenter, file).read_bytes())
-    return made
-
-
-def server(folder: Path, file: str = "server.conf", leaves: int = 0) -> NatsServer:
-    """A server with exactly the files; the store and the port of leaf nodes that they name are others here."""
-    made = NatsServer(jetstream=False)
-    shutil.copytree(folder, made.home, dirs_exist_ok=True)
-    text = (folder / file).read_text().replace("/var/lib/nats", str(made.store))
-    text = re.sub(r"(0\.0\.0\.0|nats\.example):7422", f"127.0.0.1:{leaves or -1}", text)
-    (made.home / "nats.conf").write_text(text)
-    return made
+    return written(tmp_path_factory.mktemp("nats"), shared_vcenter)
 
 
 @pytest.fixture(scope="module")
 def hub(folder: Path) -> Iterator[NatsServer]:
     with server(folder) as running:
         yield running
-
-
-def seed(folder: Path, name: str) -> str:
-    return str(folder / "keys" / f"{name}.nk")
-
-
-def trusted(folder: Path) -> ssl.SSLContext:
-    return ssl.create_default_context(cafile=str(folder / "tls" / "ca.crt"))
-
-
-def as_user(folder: Path, name: str) -> dict[str, Any]:
-    """The options of a client that is this user."""
-    (one,) = (one for one in users(["default"]) if one.name == name)
-    return {"nkeys_seed": seed(folder, name), "tls": trusted(folder), "inbox_prefix": one.inbox}
-
-
-def section(folder: Path, name: str, url: str) -> dict[str, Any]:
-    """The settings of a process that is this user."""
-    return {
-        "url": url,
-        "nkey_seed_file": seed(folder, name),
-        "ca_file": str(folder / "tls" / "ca.crt"),
-        "inbox_prefix": f"_INBOX_{name}",
-    }
 
 
 def test_the_table_is_about_all_users() -> None:
@@ -209,15 +175,6 @@ def test_nobody_connects_without_a_key_or_without_tls(hub: NatsServer, folder: P
         asyncio.run(ask())
 
 
-def settings(folder: Path, name: str, url: str) -> Settings:
-    return Settings.model_validate(
-        {
-            "nats": section(folder, name, url),
-            "vcenters": {"default": {"url": "https://vc.example", "user": "u", "password": "p"}},
-        }
-    )
-
-
 @pytest.mark.parametrize("encrypted", [True, False])
 def test_what_lies_on_disk_is_encrypted(folder: Path, encrypted: bool) -> None:
     """Without the cipher, the same look finds it."""
@@ -240,90 +197,10 @@ def test_what_lies_on_disk_is_encrypted(folder: Path, encrypted: bool) -> None:
     assert bool(found) != encrypted
 
 
-@contextmanager
-def stack_on(files: NatsServer, folder: Path, worker_url: str = "") -> Iterator[Stack]:
-    """The stack on such a server, with a worker that is the user for that."""
-    own = section(folder, SETUP, "")
-    del own["url"]
-    with Stack(nats=files, sections={"nats": own}) as stack:
-        text = (
-            stack.config.read_text()
-            .replace("/setup.nk", "/worker.nk")
-            .replace("_INBOX_setup", "_INBOX_worker")
-        )
-        stack.config.write_text(text.replace(stack.nats.url, worker_url or stack.nats.url))
-        stack.start_worker()
-        yield stack
-
-
-def make_and_delete(stack: Stack, folder: Path) -> None:
-    with SyncClient(stack.nats.url, **as_user(folder, PRODUCER)) as client:
-        with client.send("create_machine", example("create_machine")) as pending:
-            assert next(iter(pending)).step == "clone"
-            made = pending.result()
-        listed = client.list_all_machines(example("list_machines")).machine_list
-        assert listed == {str(made.provider_id): "worker-1"}
-        assert client.delete_machine(example("delete_machine")).provider_id == made.provider_id
-
-
-def refusals(one: NatsServer) -> list[str]:
-    return [line for line in one.log.splitlines() if "ermissions Violation" in line]
-
-
 def test_machines_come_and_go_with_these_keys_and_permissions(folder: Path) -> None:
     with stack_on(server(folder), folder) as stack:
         make_and_delete(stack, folder)
         assert refusals(stack.nats) == []
-
-
-def test_a_worker_beside_a_distant_vcenter_works_over_a_leaf_node(folder: Path) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    with (
-        server(folder, "leaf.conf", port) as leaf,
-        stack_on(server(folder, leaves=port), folder, leaf.url) as stack,
-    ):
-        make_and_delete(stack, folder)
-        assert refusals(stack.nats) + refusals(leaf) == []
-
-
-def test_a_site_that_is_taken_over_can_do_no_more_than_its_workers(folder: Path) -> None:
-    """Whoever holds the leaf node can give its users all permissions there; the hub has its own."""
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    hub, leaf = server(folder, leaves=port), server(folder, "leaf.conf", port)
-    own = leaf.home / "leaf-accounts.conf"
-    own.write_text(re.sub(r", permissions: \{.*?\n      \}", "", own.read_text(), flags=re.DOTALL))
-    allowed = {
-        "$KV.vsphere_leases.x": True,
-        "$KV.other.x": False,
-        f"$JS.API.CONSUMER.INFO.{REQUESTS}.default-create_machine": True,
-        f"$JS.API.CONSUMER.INFO.{DEAD}.any": False,
-        f"$JS.API.STREAM.INFO.{RESULTS}": False,
-        f"$JS.API.STREAM.DELETE.{RESULTS}": False,
-        f"$JS.API.DIRECT.GET.{DEAD}": False,
-        "vsphere.result.default.create_machine.x": True,
-        "vsphere.result.blue.create_machine.x": False,
-        "vsphere.dead.default.create_machine": True,
-    }
-
-    async def answered(subject: str) -> bool:
-        async with connected(settings(folder, WORKER, leaf.url)) as client:
-            try:
-                await client.request(subject, b"", timeout=0.5, headers={"Nats-Expected-Stream": "none"})
-            except NatsError:
-                return False
-            return True
-
-    async def others() -> None:
-        async with connected(settings(folder, SETUP, hub.url)) as client:
-            await client.jetstream().add_stream(name="OTHER", subjects=["$KV.other.>"])
-
-    with hub, leaf:
-        setup(settings(folder, SETUP, hub.url))
-        asyncio.run(others())
-        asyncio.run(until(lambda: answered("$KV.vsphere_leases.x"), 60))
-        assert {subject: asyncio.run(answered(subject)) for subject in allowed} == allowed
 
 
 def test_a_second_time_keys_stay_and_users_are_added(tmp_path: Path) -> None:

@@ -22,6 +22,7 @@ OLDEST = (2, 11)
 COMFORTABLE = 1024 * 1024
 """Bytes of payload that user data and long lists fit into."""
 _PART = "nats"
+_PATIENCE = 2.0  # seconds; what is forbidden is never answered
 
 
 async def examine_nats(settings: Settings) -> list[Finding]:
@@ -38,7 +39,7 @@ async def examine_nats(settings: Settings) -> list[Finding]:
         client = await connect(settings, patient=False, on_error=noticed)
     except SettingsError as error:
         return [fault(_PART, str(error), _way_in(str(error)))]
-    calls = Calls(client)
+    calls = Calls(client, _PATIENCE)
     await calls.open()
     try:
         found = [one async for one in _look(client, calls, settings)]
