@@ -11,6 +11,7 @@ from nats.aio.client import Client as Connection
 from nats.aio.msg import Msg
 
 from support.answering import Answer, publish, responder, say, streams
+from support.jetstream import until
 from vsphere_events.client import Client, request_event, result_of
 from vsphere_events.cloud_event import CloudEvent
 from vsphere_events.code import Code
@@ -108,6 +109,30 @@ def test_e25_an_unknown_function_or_vcenter_is_an_error_and_nothing_is_stored(
             return error.code, f"{vcenter}.{function}" in error.message, stored.state.messages
 
     assert run(nats_server, None, ask) == (Code.FAILED_PRECONDITION, True, 0)
+
+
+def test_a_stream_that_does_not_answer_for_a_moment_is_asked_again(
+    nats_server: NatsServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As while its servers elect a leader: nobody answers for it then."""
+    monkeypatch.setattr("vsphere_events.client.storing._ELECTION_SECONDS", 60)
+
+    async def ask(client: Client) -> Any:
+        js = client.connection.jetstream()
+        config = (await js.stream_info("VSPHERE_REQUESTS")).config
+        await js.delete_stream("VSPHERE_REQUESTS")
+        asked = asyncio.create_task(client.request("delete_machine", DATA))
+        done, _ = await asyncio.wait({asked}, timeout=0.5)
+        assert not done
+        await js.add_stream(config)
+
+        async def stored() -> int:
+            return (await js.stream_info("VSPHERE_REQUESTS")).state.last_seq
+
+        assert await until(stored, 60) == 1
+        asked.cancel()
+
+    run(nats_server, None, ask)
 
 
 def test_an_answer_that_is_no_confirmation_is_none(nats_server: NatsServer) -> None:

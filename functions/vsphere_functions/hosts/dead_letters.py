@@ -229,7 +229,9 @@ def with_letters(settings: Settings, work: Callable[[DeadLetters], Awaitable[T]]
             try:
                 return await work(DeadLetters(calls))
             except NoStreamError as error:
-                raise SettingsError("a stream is missing; run setup") from error
+                raise SettingsError(
+                    "a stream is missing, or elects its leader just now; if that lasts, run setup"
+                ) from error
             except StoreError as error:
                 raise SettingsError(f"NATS: {error}") from error
             finally:
