@@ -4,10 +4,13 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from vsphere_events.machine import Call, MachineName
-from vsphere_events.model import Int, Model, Name, Result
+from vsphere_events.machine import Call, DetachedVolume, MachineName
+from vsphere_events.model import Int, Model, Result, State
+from vsphere_events.orphan import OrphanIdField
 from vsphere_events.provider_id import ProviderIDField
 from vsphere_events.provider_spec import ProviderSpec
+
+MOST_DELETED = 100  # one request holds a lease on each of them
 
 
 class CancelRequestRequest(Model):
@@ -31,26 +34,36 @@ class KnownMachine(Model):
 
 
 class FindOrphansRequest(Call):
-    """Find VMs of an owner that are none of `machines`; delete only those an earlier answer named."""
+    """Find VMs of an owner that are none of `machines`, and leftovers of volumes; delete only what an answer named."""
 
     provider_spec: ProviderSpec
     machines: tuple[KnownMachine, ...]
     min_age_seconds: Annotated[Int, Field(ge=0)]
-    delete: tuple[Name, ...] = ()
+    delete: Annotated[tuple[OrphanIdField, ...], Field(max_length=MOST_DELETED)] = ()
+    last_known_state: State | None = None
 
 
 class Orphan(Model):
-    """A VM that nobody asked for any more; `id` is what a later `delete` names."""
+    """A VM, or what is left of a volume, that nobody asked for any more; `id` is what a later `delete` names."""
 
     id: str
     machine_name: str | None = None
     provider_id: ProviderIDField | None = None
+    self_link: str | None = None
     reason: str
     age_seconds: Int | None = None
 
 
 class FindOrphansResult(Result):
-    """What was found, and the ids of what was deleted."""
+    """What was found, the oldest first, and the ids of what is deleted.
+
+    `more` orphans were found than are shown. VMs in `copies` carry a copied mark, and what is in `unknown` could not be
+    looked at; none of these is ever deleted.
+    """
 
     orphans: tuple[Orphan, ...] = ()
+    more: Int = 0
     deleted: tuple[str, ...] = ()
+    detached_volumes: tuple[DetachedVolume, ...] = ()
+    copies: tuple[str, ...] = ()
+    unknown: tuple[str, ...] = ()

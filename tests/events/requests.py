@@ -68,7 +68,11 @@ MORE: dict[str, dict[str, Any]] = {
     "detach_volume": {"providerID": f"vsphere://{UUID}"},
     "resize_volume": {"store": "fast"},
     "copy_volume": {"toStore": "slow"},
-    "find_orphans": {"machines": [{"machineName": "w1"}], "delete": ["vm-1"], "minAgeSeconds": 60},
+    "find_orphans": {
+        "machines": [{"machineName": "w1"}],
+        "delete": [f"machine/vm-1/{UUID}/w1", "volume/fast/data-1/0123456789ab"],
+        "minAgeSeconds": 60,
+    },
     "cancel_request": {},
     "validate_machine": {"machineName": "", "providerSpec": {"bogus": [None]}},
 }

@@ -21,6 +21,7 @@ from vsphere_events.machine import (
     ValidateMachineRequest,
 )
 from vsphere_events.model import Model, violations
+from vsphere_events.orphan import OrphanMachine
 from vsphere_events.request import FindOrphansRequest
 from vsphere_events.schemas import schemas
 
@@ -178,6 +179,20 @@ def test_an_orphan_sweep_names_machines() -> None:
         "machines.1.providerID",
         "minAgeSeconds",
     ]
+
+
+@pytest.mark.parametrize(
+    "text", ["vm-1", "machine/vm-1/x", "machine/vm-1//w1", "volume/a/b/", "disk/a/b/c", "", 7]
+)
+def test_a_sweep_deletes_by_ids_that_an_answer_gave_and_no_more_than_a_hundred(text: object) -> None:
+    bad = MINIMAL["find_orphans"] | {"delete": [text]}
+    assert _fields(FindOrphansRequest, bad) == ["delete.0"]
+    ids = [f"machine/vm-{number}/{UUID}/with/a/slash" for number in range(101)]
+    assert _fields(FindOrphansRequest, MINIMAL["find_orphans"] | {"delete": ids}) == ["delete"]
+    request = FindOrphansRequest.parse(MINIMAL["find_orphans"] | {"delete": ids[:100]})
+    assert [str(one) for one in request.delete] == ids[:100]
+    assert request.wire()["delete"] == ids[:100]
+    assert request.delete[0] == OrphanMachine("vm-0", UUID, "with/a/slash")
 
 
 # Secrets

@@ -105,6 +105,14 @@ def test_each_function_names_what_it_works_on(function: str, data: dict[str, Any
     assert len(set(call(function, data).identities)) == count
 
 
+def test_a_sweep_holds_what_it_is_to_delete_as_others_do() -> None:
+    ids = ["machine/vm-1/422e4956-ad22-1139-6d72-59cc8f26bc90/m-1", "volume/default/v/0123456789ab"]
+    data = {"providerSpec": {"tags": TAGS}, "machines": [], "minAgeSeconds": 0, "delete": ids}
+    sweep, delete = call("find_orphans", data), call("delete_machine", MACHINE)
+    assert sweep.identities[1:] == (*delete.identities, *call("destroy_volume", {"id": "v"}).identities)
+    assert sweep.role is Role.OTHER
+
+
 def test_calls_for_one_volume_meet_at_its_identity() -> None:
     create = call("create_volume", {"id": "v"})
     link = call("destroy_volume", {"selfLink": "vsphere-volume://default/default/v"})

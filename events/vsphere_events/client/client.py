@@ -151,7 +151,7 @@ class Client:
         return await self._result(CopyVolumeResult, "copy_volume", data, how)
 
     async def find_orphans(self, data: Data, **how: Unpack[Told]) -> FindOrphansResult:
-        """Find VMs of an owner that nobody wants; delete those an earlier answer named."""
+        """Find VMs of an owner, and leftovers of volumes, that nobody wants; delete those an earlier answer named."""
         return await self._result(FindOrphansResult, "find_orphans", data, how)
 
     async def cancel_request(self, data: Data, **how: Unpack[Told]) -> CancelRequestResult:

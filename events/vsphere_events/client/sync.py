@@ -202,7 +202,7 @@ class SyncClient:
         return self._result(CopyVolumeResult, "copy_volume", data, how)
 
     def find_orphans(self, data: Data, **how: Unpack[Told]) -> FindOrphansResult:
-        """Find VMs of an owner that nobody wants; delete those an earlier answer named."""
+        """Find VMs of an owner, and leftovers of volumes, that nobody wants; delete those an earlier answer named."""
         return self._result(FindOrphansResult, "find_orphans", data, how)
 
     def cancel_request(self, data: Data, **how: Unpack[Told]) -> CancelRequestResult:

@@ -12,10 +12,9 @@ from vsphere_events.machine import DeleteMachineRequest, DeleteMachineResult, De
 from vsphere_events.provider_id import ProviderID
 from vsphere_functions.context import Context
 from vsphere_functions.steps import Steps
-from vsphere_functions.vsphere.destroy import destroy, detach, detached, refuse_question
+from vsphere_functions.vsphere.destroy import detached, remove
 from vsphere_functions.vsphere.find import find_named
 from vsphere_functions.vsphere.machine import provider_id
-from vsphere_functions.vsphere.power import power_off
 from vsphere_functions.vsphere.state import State
 
 
@@ -26,10 +25,7 @@ def delete_machine(request: DeleteMachineRequest, ctx: Context) -> Steps[DeleteM
     if machine is None:
         ctx.refuse_unfinished(owner, request.machine_name)
         return _result(request.provider_id, state)
-    refuse_question(machine)
-    yield from power_off(vcenter, machine, state)
-    state = yield from detach(vcenter, ctx.stores, machine, state)
-    yield from destroy(vcenter, machine, state)
+    state = yield from remove(vcenter, ctx.stores, machine, state)
     return _result(provider_id(machine), state)
 
 

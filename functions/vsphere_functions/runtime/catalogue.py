@@ -13,6 +13,7 @@ from vsphere_functions.machine.list_machines import list_machines
 from vsphere_functions.machine.shut_down_machine import shut_down_machine
 from vsphere_functions.machine.validate_machine import validate_machine
 from vsphere_functions.request.cancel_request import cancel_request
+from vsphere_functions.request.find_orphans import find_orphans
 from vsphere_functions.volume.attach_volume import attach_volume
 from vsphere_functions.volume.copy_volume import copy_volume, undo_copy_volume
 from vsphere_functions.volume.create_volume import create_volume, undo_create_volume
@@ -42,6 +43,7 @@ CATALOGUE: Catalogue = {
     "detach_volume": detach_volume,
     "resize_volume": resize_volume,
     "copy_volume": copy_volume,
+    "find_orphans": find_orphans,
     "cancel_request": cancel_request,
 }
 

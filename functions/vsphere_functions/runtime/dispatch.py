@@ -12,7 +12,9 @@ from vsphere_events.error import CallError
 from vsphere_events.functions import FUNCTIONS, Function
 from vsphere_events.machine import Call as CallData
 from vsphere_events.machine import CreateMachineRequest
+from vsphere_events.orphan import OrphanMachine
 from vsphere_events.provider_spec import ProviderSpec
+from vsphere_events.request import FindOrphansRequest
 from vsphere_events.results import request_hash
 from vsphere_events.subjects import Kind, parse_event_type, request_token
 from vsphere_events.volume import (
@@ -167,6 +169,8 @@ def _things(request: Any, address: Address) -> Iterator[tuple[str, ...]]:
         yield "machine", str(spec.owner), machine
     elif isinstance(spec, ProviderSpec):
         yield "owner", str(spec.owner)
+    if isinstance(request, FindOrphansRequest):
+        yield from _doomed(request)
     if isinstance(request, CreateVolumeRequest):
         name = request.id or anonymous_id(address.event.source, address.event.id)
         yield _volume(VolumeKey.of(address.label, request.store, name))
@@ -196,6 +200,14 @@ def _named(request: Any, address: Address) -> Iterator[DiskName]:
     if isinstance(request, CreateMachineRequest):
         for at, volume in enumerate(request.provider_spec.volumes):
             yield DiskName.of(volume, address.label, f"providerSpec.volumes.{at}.")
+
+
+def _doomed(request: FindOrphansRequest) -> Iterator[tuple[str, ...]]:
+    for orphan in request.delete:
+        if isinstance(orphan, OrphanMachine):
+            yield "machine", str(request.provider_spec.owner), orphan.machine
+        else:
+            yield _volume(VolumeKey(orphan.store, orphan.id))
 
 
 def _volume(key: VolumeKey) -> tuple[str, ...]:

@@ -11,6 +11,7 @@ from vsphere_functions.vsphere.find import refs_of
 from vsphere_functions.vsphere.follow import change
 from vsphere_functions.vsphere.identity import DETACHED
 from vsphere_functions.vsphere.machine import Machine, listed, read_machines
+from vsphere_functions.vsphere.power import power_off
 from vsphere_functions.vsphere.reconfigure import reconfigure_spec, removals
 from vsphere_functions.vsphere.state import State
 from vsphere_functions.vsphere.stores import PLACES, Stores, around
@@ -29,6 +30,15 @@ def detached(told: str | None) -> list[dict[str, str]]:
 
 def _read(told: dict[str, object]) -> dict[str, str]:
     return {name: value for name, value in told.items() if name in _TOLD and isinstance(value, str)}
+
+
+def remove(vcenter: VCenter, stores: Stores, machine: Machine, state: State) -> Steps[State]:
+    """Power the machine off, detach what has to outlive it, and destroy it; the state tells what was detached."""
+    refuse_question(machine)
+    yield from power_off(vcenter, machine, state)
+    state = yield from detach(vcenter, stores, machine, state)
+    yield from destroy(vcenter, machine, state)
+    return state
 
 
 def detach(vcenter: VCenter, stores: Stores, machine: Machine, state: State) -> Steps[State]:

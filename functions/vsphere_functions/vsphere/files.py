@@ -139,10 +139,17 @@ class Files:
         sizes = [int(one.get("capacityKb") or 0) for one in found.get("file") or []]
         return max(sizes, default=0) or None
 
-    def _search(self, method: str, path: DatastorePath, pattern: str, query: Any = None) -> Any:
+    def modified(self, path: DatastorePath) -> str | None:
+        """Return when a file was last changed (RFC 3339); None where vCenter does not tell."""
+        found = self._search("SearchDatastore_Task", path.parent, path.parts[-1], dated=True) or {}
+        return next((one.get("modification") for one in found.get("file") or []), None)
+
+    def _search(
+        self, method: str, path: DatastorePath, pattern: str, query: Any = None, *, dated: bool = False
+    ) -> Any:
         """Search a folder; None when it is not there."""
         details = _Browser.FileInfo.Details(
-            fileType=query is not None, fileSize=True, modification=False, fileOwner=False
+            fileType=query is not None, fileSize=True, modification=dated, fileOwner=False
         )
         spec = _Browser.SearchSpec(
             details=details, matchPattern=[pattern], query=[query] if query is not None else []

@@ -55,7 +55,7 @@ class Privilege(NamedTuple):
 
 
 _MAKE = ("create_machine", "initialize_machine")
-_UNMAKE = ("delete_machine", "create_machine")
+_UNMAKE = ("delete_machine", "create_machine", "find_orphans")
 _READ = ("get_volume", "list_volumes", "find_orphans")
 _WRITE = ("create_volume", "destroy_volume", "copy_volume", "resize_volume")
 _DISKS = ("attach_volume", "detach_volume")
@@ -100,7 +100,7 @@ PRIVILEGES: tuple[Privilege, ...] = (
     ),
     Privilege("VirtualMachine.Config.AddNewDisk", On.FOLDER, _MAKE, "the clone's disks, and `disks`"),
     Privilege(
-        *("VirtualMachine.Config.AdvancedConfig", On.FOLDER, (*_MAKE, "delete_machine")),
+        *("VirtualMachine.Config.AdvancedConfig", On.FOLDER, (*_MAKE, "delete_machine", "find_orphans")),
         "the ownership mark, progress of a request and bootstrap data, all in extraConfig",
     ),
     Privilege("VirtualMachine.Config.CPUCount", On.FOLDER, _MAKE, "`numCpus`"),

@@ -5,13 +5,12 @@ from collections.abc import Iterator
 from vsphere_events.code import Code
 from vsphere_events.error import CallError
 from vsphere_functions.steps import Step, Steps
-from vsphere_functions.vsphere.destroy import destroy, detach, refuse_question
+from vsphere_functions.vsphere.destroy import remove
 from vsphere_functions.vsphere.find import reachable
 from vsphere_functions.vsphere.follow import PAUSE
 from vsphere_functions.vsphere.inventory import every_vm
 from vsphere_functions.vsphere.machine import Machine, listed, read_machines
 from vsphere_functions.vsphere.place import look
-from vsphere_functions.vsphere.power import power_off
 from vsphere_functions.vsphere.ref import Ref
 from vsphere_functions.vsphere.state import State
 from vsphere_functions.vsphere.vcenter import VCenter
@@ -33,10 +32,7 @@ def undo_machine(vcenter: VCenter, want: Wanted) -> Steps[None]:
         made = _made(vcenter, want)
     for machine in read_machines(vcenter, made):
         state = state.at("undo", vm=machine.ref.id, uuid=machine.uuid)
-        refuse_question(reachable(machine))
-        yield from power_off(vcenter, machine, state)
-        state = yield from detach(vcenter, want.stores, machine, state)
-        yield from destroy(vcenter, machine, state)
+        state = yield from remove(vcenter, want.stores, reachable(machine), state)
 
 
 def _made(vcenter: VCenter, want: Wanted) -> list[Ref]:

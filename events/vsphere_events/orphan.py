@@ -1,0 +1,58 @@
+"""The name of an orphan: it means one incarnation of a machine, or one try to make a volume, and no later one."""
+
+from dataclasses import dataclass
+from typing import Annotated, TypeAlias
+
+from pydantic import BeforeValidator, PlainSerializer, WithJsonSchema
+
+_PARTS = 4  # kind, then three that say which
+
+
+@dataclass(frozen=True, slots=True)
+class OrphanMachine:
+    """A VM: its reference, its BIOS uuid, and the machine that its mark names."""
+
+    vm: str
+    uuid: str
+    machine: str
+
+    def __str__(self) -> str:
+        return f"machine/{self.vm}/{self.uuid}/{self.machine}"
+
+
+@dataclass(frozen=True, slots=True)
+class OrphanVolume:
+    """A volume's folder: its store, the volume's id, and a digest of what says whose it was."""
+
+    store: str
+    id: str
+    digest: str
+
+    def __str__(self) -> str:
+        return f"volume/{self.store}/{self.id}/{self.digest}"
+
+
+Orphaned: TypeAlias = OrphanMachine | OrphanVolume
+
+
+def parse_orphan_id(text: object) -> Orphaned:
+    """Return what an id names; ValueError for what no answer ever gave."""
+    kind, *rest = text.split("/", _PARTS - 1) if isinstance(text, str) else [""]
+    if len(rest) == _PARTS - 1 and all(rest):
+        if kind == "machine":
+            return OrphanMachine(*rest)
+        if kind == "volume":
+            return OrphanVolume(*rest)
+    raise ValueError("is no id that find_orphans has given")
+
+
+def _read(value: object) -> object:
+    return value if isinstance(value, OrphanMachine | OrphanVolume) else parse_orphan_id(value)
+
+
+OrphanIdField = Annotated[
+    Orphaned,
+    BeforeValidator(_read),
+    PlainSerializer(str),
+    WithJsonSchema({"type": "string", "description": "An id as `find_orphans` gives it."}),
+]
