@@ -102,6 +102,18 @@ def test_v16_a_volume_in_use_is_not_touched(
         assert everything(ctx) == before
 
 
+def test_v16_a_disk_that_a_running_machine_has_locked_is_in_use(
+    vcenter: SimulatedVCenter, soap: Soap
+) -> None:
+    with with_stores(vcenter) as ctx:
+        create(ctx)
+        on(soap)
+        vcenter.control.add_fault("QueryVirtualDiskUuid", "FileLocked")
+        failed = error_of(destroy, ctx)
+        assert failed.code is Code.FAILED_PRECONDITION
+        assert "holder" in failed.message
+
+
 def test_v16_a_disk_is_held_by_its_path_alone(vcenter: SimulatedVCenter, soap: Soap) -> None:
     """Neither what was written down nor what the disk says now is the uuid that the machine knows."""
     with with_stores(vcenter) as ctx:

@@ -38,7 +38,8 @@ def destroy(vcenter: VCenter, stores: Stores, leaf: Leaf, seen: InUse, state: St
 
 def refuse_held(leaf: Leaf, told: Metadata | None, seen: InUse) -> None:
     """Refuse while anything refers to the disk, or may do so unseen."""
-    held = seen.holders(uuids_of(leaf, told), leaf.spots)
+    known = [told.uuid] if told else []  # a machine that runs may hold the disk locked: it is asked only then
+    held = seen.holders(known, leaf.spots) or seen.holders(uuids_of(leaf, told), leaf.spots)
     if held:
         raise CallError(
             Code.FAILED_PRECONDITION,
