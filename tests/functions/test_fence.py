@@ -8,8 +8,11 @@ from typing import Any
 import pytest
 
 from support import machines, volumes
+from vsphere_events.functions import FUNCTIONS
 from vsphere_functions.context import Context
 from vsphere_functions.local.vcenter import SimulatedVCenter
+from vsphere_functions.machine.create_machine import create_machine, undo_create_machine
+from vsphere_functions.runtime.catalogue import CATALOGUE
 
 READS = {
     *("Login", "RetrieveServiceContent", "CurrentTime", "CreateContainerView", "DestroyView"),
@@ -30,6 +33,9 @@ READS = {
     ),
 }
 """What changes nothing; any other method counts as a change."""
+
+
+MAKER = "one request"
 
 
 class Watched:
@@ -65,7 +71,7 @@ class Watched:
 @contextmanager
 def watched(vcenter: SimulatedVCenter) -> Iterator[tuple[Context, Watched]]:
     fence = Watched(vcenter)
-    with volumes.with_stores(vcenter, fence=fence) as ctx:
+    with volumes.with_stores(vcenter, fence=fence, maker=MAKER) as ctx:
         yield ctx, fence
         fence.end()
 
@@ -88,22 +94,43 @@ def attached(ctx: Context) -> None:
     volumes.attach(ctx)
 
 
+def half_built(ctx: Context) -> None:
+    began = create_machine(machines.creation(), ctx)
+    while next(began).phase != "record_birth":
+        pass
+    began.close()
+
+
+def undo(ctx: Context) -> None:
+    machines.end(undo_create_machine(machines.creation(), ctx))
+
+
 CASES: dict[str, tuple[Callable[[Context], Any], Callable[[Context], Any]]] = {
     "create_machine": (lambda _: None, machines.create),
+    "create_machine, undone": (half_built, undo),
+    "initialize_machine": (half_built, machines.initialize),
     "delete_machine": (attached, machines.delete),
     "shut_down_machine": (machine, lambda ctx: machines.shut_down(ctx, mode="hard")),
     "create_volume": (lambda _: None, volumes.create),
     "destroy_volume": (volume, volumes.destroy),
     "attach_volume": (both, volumes.attach),
     "detach_volume": (attached, volumes.detach),
+    "resize_volume": (volume, lambda ctx: volumes.resize(ctx, 3 * volumes.GIB)),
+    "resize_volume, attached": (attached, lambda ctx: volumes.resize(ctx, 3 * volumes.GIB)),
+    "copy_volume": (volume, volumes.duplicate),
 }
+
+
+def test_no_function_that_changes_the_vcenter_is_left_out() -> None:
+    changing = {name for name in CATALOGUE if FUNCTIONS[name].changes}
+    assert changing - {"cancel_request"} <= CASES.keys(), "cancel_request changes a record"
 
 
 @pytest.mark.parametrize("function", CASES)
 def test_each_change_is_preceded_by_a_look_at_the_fence(vcenter: SimulatedVCenter, function: str) -> None:
     """E22: of each mutating call, not of a function as a whole."""
     prepare, act = CASES[function]
-    with volumes.with_stores(vcenter) as ctx:
+    with volumes.with_stores(vcenter, maker=MAKER) as ctx:
         prepare(ctx)
     with watched(vcenter) as (ctx, fence):
         act(ctx)
