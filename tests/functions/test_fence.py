@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from support import machines, volumes
+from support.orphans import sweep
 from vsphere_events.functions import FUNCTIONS
 from vsphere_functions.context import Context
 from vsphere_functions.local.vcenter import SimulatedVCenter
@@ -105,6 +106,16 @@ def undo(ctx: Context) -> None:
     machines.end(undo_create_machine(machines.creation(), ctx))
 
 
+def two(ctx: Context) -> None:
+    machines.create(ctx)
+    machines.create(ctx, "worker-2")
+
+
+def swept(ctx: Context) -> None:
+    (orphan,) = sweep(ctx, "worker-1").orphans
+    assert sweep(ctx, "worker-1", delete=[orphan.id]).deleted
+
+
 CASES: dict[str, tuple[Callable[[Context], Any], Callable[[Context], Any]]] = {
     "create_machine": (lambda _: None, machines.create),
     "create_machine, undone": (half_built, undo),
@@ -117,6 +128,7 @@ CASES: dict[str, tuple[Callable[[Context], Any], Callable[[Context], Any]]] = {
     "detach_volume": (attached, volumes.detach),
     "resize_volume": (volume, lambda ctx: volumes.resize(ctx, 3 * volumes.GIB)),
     "resize_volume, attached": (attached, lambda ctx: volumes.resize(ctx, 3 * volumes.GIB)),
+    "find_orphans": (two, swept),
     "copy_volume": (volume, volumes.duplicate),
 }
 
