@@ -18,7 +18,7 @@ from vsphere_events.subjects import Kind, parse_event_type
 
 NEVER = {
     *(Code.INTERNAL, Code.INVALID_ARGUMENT, Code.UNIMPLEMENTED, Code.UNAUTHENTICATED, Code.DATA_LOSS),
-    *(Code.OUT_OF_RANGE, Code.ALREADY_EXISTS),
+    Code.OUT_OF_RANGE,
 }
 """Codes that nothing in a schedule can bring about: each is a fault of ours."""
 
@@ -53,7 +53,7 @@ def differences(requests: tuple[Asked, ...], found: Found, before: Found) -> Ite
     read = results(requests, found)
     for asked in requests:
         yield from _of_request(asked, found, read.get(asked.id))
-    ops = _ops(read.values(), found)
+    ops = _ops(read, found)
     for thing, about in sorted(ops.items()):
         yield from (f"{thing}: {odd}" for odd in contradictions(about))
     yield from _machines(ops, found)
@@ -80,7 +80,7 @@ def _of_request(asked: Asked, found: Found, result: Result | None) -> Iterator[s
     if result is None:
         yield f"{name} has no result"
         return
-    if result.code in NEVER:
+    if result.code in NEVER or (result.code is Code.ALREADY_EXISTS and "volume" not in asked.function):
         yield f"{name} ended in {result.code}: {result.message}"
     if not FUNCTIONS[asked.function].changes:
         return
@@ -96,13 +96,15 @@ def _of_request(asked: Asked, found: Found, result: Result | None) -> Iterator[s
         yield f"{name} has another result in its record than in the stream"
 
 
-def _ops(read: Iterable[Result], found: Found) -> dict[str, list[Op]]:
+def _ops(read: Mapping[str, Result], found: Found) -> dict[str, list[Op]]:
+    wished = {one.asked.data["id"] for one in read.values() if one.asked.function == "cancel_request"}
     ops: dict[str, list[Op]] = defaultdict(list)
-    for one in read:
-        record = found.records.get(one.asked.id)
-        if one.asked.function in MAKES | UNMAKES and record and record.sequence is not None:
-            identity = one.data.get("providerID") if one.asked.function == "create_machine" else None
-            ops[one.asked.thing].append(Op(record.sequence, one.asked.function, one.code, identity))
+    for name, one in read.items():
+        record, function = found.records.get(name), one.asked.function
+        if function in MAKES | UNMAKES and record and record.sequence is not None:
+            identity = one.data.get("providerID") if function == "create_machine" else None
+            op = Op(record.sequence, function, one.code, identity, name in wished, one.message)
+            ops[one.asked.thing].append(op)
     return ops
 
 
@@ -140,7 +142,7 @@ def _volumes(ops: Mapping[str, list[Op]], found: Found) -> Iterator[str]:
 
 def _told(ops: Iterable[Op]) -> str:
     ordered = sorted(ops, key=lambda one: one.sequence)
-    return ", ".join(f"{one.sequence} {one.function} {one.code}" for one in ordered)
+    return "; ".join(f"{one.sequence} {one.function} {one.code} {one.message}".rstrip() for one in ordered)
 
 
 def tally(read: Iterable[Result]) -> dict[str, Counter[Code]]:

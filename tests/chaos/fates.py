@@ -13,12 +13,26 @@ UNMAKES = {"delete_machine", "destroy_volume"}
 
 @dataclass(frozen=True, slots=True)
 class Op:
-    """An ended request that makes or unmakes a thing: its place in the stream, its code, and who came of it."""
+    """An ended request that makes or unmakes a thing: its place in the stream, its code, and who came of it.
+
+    `wished`: somebody has asked to cancel it.
+    """
 
     sequence: int
     function: str
     code: Code
     identity: str | None = None
+    wished: bool = False
+    message: str = ""
+
+    @property
+    def touched_nothing(self) -> bool:
+        """Whether it has left all as it was; a removal that is canceled may have come too far for that."""
+        if self.code is Code.CANCELED:
+            return self.function in MAKES or not self.wished
+        return self.code in {Code.FAILED_PRECONDITION, Code.ALREADY_EXISTS} or (
+            self.code is Code.NOT_FOUND and self.function == "copy_volume"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +58,7 @@ def fate_of(ops: Iterable[Op]) -> Fate:
         if op.code is Code.OK:
             makes = op.function in MAKES
             fate = Fate(may_stand=makes, may_be_gone=not makes, identity=op.identity if makes else None)
-        elif op.code not in {Code.CANCELED, Code.FAILED_PRECONDITION, Code.ALREADY_EXISTS}:
+        elif not op.touched_nothing:
             known = None if op.function in MAKES and fate.may_be_gone else fate.identity
             stands = fate.may_stand or op.function in MAKES
             fate = Fate(
@@ -59,7 +73,7 @@ def contradictions(ops: Iterable[Op]) -> list[str]:
     gone: set[str | None] = set()
     for at, op in enumerate(ordered):
         unmade_later = any(one.function in UNMAKES for one in ordered[at + 1 :])
-        if op.code is Code.CANCELED and not (op.function in MAKES and unmade_later):
+        if op.code is Code.CANCELED and not op.wished and not (op.function in MAKES and unmade_later):
             odd.append(f"{op.function} {op.sequence} was canceled, and nothing later unmakes it")
         if op.code is Code.OK and op.function in UNMAKES:
             gone |= {one.identity for one in ordered[:at]} - {None}

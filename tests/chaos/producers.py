@@ -7,7 +7,7 @@ import time
 from dataclasses import dataclass, field
 from typing import Any
 
-from chaos.schedule import PRODUCERS, Asked, Schedule
+from chaos.schedule import PRODUCERS, Asked, Schedule, source_of
 from vsphere_events.client import Client
 from vsphere_events.client.storing import store
 from vsphere_events.cloud_event import CloudEvent
@@ -70,7 +70,7 @@ async def produce_all(schedule: Schedule, urls: list[list[str]], ledger: Ledger)
 async def _produce(urls: list[str], number: int, own: list[Sent], ledger: Ledger) -> None:
     under_way: set[asyncio.Task[None]] = set()
     options: dict[str, Any] = {"reconnect_time_wait": AGAIN, "connect_timeout": 2}
-    async with Client.connected(urls, source=f"/producers/chaos-{number}", **options) as client:
+    async with Client.connected(urls, source=source_of(number), **options) as client:
         for one in own:
             while len(under_way) >= (1 if one.asked.waits else WINDOW):
                 done, under_way = await asyncio.wait(under_way, return_when=asyncio.FIRST_COMPLETED)

@@ -125,10 +125,8 @@ async def _look(site: Site, schedule: Schedule, witness: Witness) -> Found:
 
 async def _clear(site: Site, found: Found) -> list[str]:
     """Delete every machine and volume that stands, by requests; what could not be."""
-    wanted: list[tuple[str, dict[str, Any]]] = [
-        ("delete_machine", {"machineName": name, "providerSpec": {"tags": TAGS}}) for name in found.machines
-    ]
-    wanted += [("destroy_volume", {"id": name}) for name in found.volumes]
+    deletes = [{"machineName": name, "providerSpec": {"tags": TAGS}} for name in found.machines]
+    destroys = [{"id": name} for name in found.volumes]
     async with Client.connected(site.cluster.urls, source="/producers/chaos-clearing") as client:
 
         async def ask(function: str, data: dict[str, Any]) -> str | None:
@@ -138,7 +136,8 @@ async def _clear(site: Site, found: Found) -> list[str]:
                 return f"clearing up: {function} {data}: {error}"
             return None
 
-        told = await asyncio.gather(*(ask(*one) for one in wanted))
+        told = await asyncio.gather(*(ask("delete_machine", one) for one in deletes))
+        told += await asyncio.gather(*(ask("destroy_volume", one) for one in destroys))
     return [one for one in told if one]
 
 

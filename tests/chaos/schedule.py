@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import random
-from dataclasses import dataclass, field, replace
-from itertools import pairwise
+from dataclasses import dataclass, field
 from typing import Any
 
 from support.machines import SPEC, TAGS
@@ -13,20 +12,27 @@ from support.machines import SPEC, TAGS
 PRODUCERS = 4
 WORKERS = 3
 KILLS_IN_500 = 36
+SIZE = 1 << 20
+"""KiB of a volume."""
 
 WEIGHTS = {
-    "create_machine": 22,
-    "delete_machine": 17,
+    "create_machine": 24,
+    "delete_machine": 12,
     "shut_down_machine": 6,
     "initialize_machine": 3,
     "get_machine_status": 12,
     "list_machines": 3,
     "validate_machine": 2,
-    "create_volume": 14,
-    "destroy_volume": 9,
+    "create_volume": 16,
+    "destroy_volume": 6,
     "get_volume": 6,
     "list_volumes": 3,
     "get_volume_ids": 1,
+    "attach_volume": 7,
+    "detach_volume": 4,
+    "resize_volume": 3,
+    "copy_volume": 3,
+    "cancel_request": 2,
 }
 """How often each function is asked for."""
 
@@ -139,36 +145,39 @@ def draw(seed: int, requests: int, kills: int | None = None) -> Schedule:
 
 def _requests(dice: random.Random, count: int) -> list[Asked]:
     things = max(count // 14, 2)
-    functions = _drawn(dice, WEIGHTS, count)
-    made = []
-    for number, function in enumerate(functions):
-        thing = f"{'data' if 'volume' in function else 'm'}-{dice.randrange(things):02}"
+    made: list[Asked] = []
+    for number, function in enumerate(_drawn(dice, WEIGHTS, count)):
+        producer, waits = dice.randrange(PRODUCERS), dice.random() < 0.25
+        thing = f"{'data' if _is_of_volumes(function) else 'm'}-{dice.randrange(things):02}"
+        if (
+            made and dice.random() < 0.4
+        ):  # about the same as the one before, right behind it: order shows there
+            last = made[-1]
+            producer, waits = last.producer, False
+            thing = last.thing if last.thing[:2] == thing[:2] else thing
         made.append(
             Asked(
                 number,
-                dice.randrange(PRODUCERS),
+                producer,
                 function,
                 thing,
-                _data(function, thing),
-                waits=dice.random() < 0.25,
+                _data(function, thing, other=dice.randrange(things), earlier=_earlier(dice, made)),
+                waits=waits,
                 twice=dice.random() < 0.04,
                 mishap=_mishap(dice, function),
             )
         )
-    return _with_pairs(dice, made)
+    return made
 
 
-def _with_pairs(dice: random.Random, made: list[Asked]) -> list[Asked]:
-    """Let some requests be about the thing of the one before, sent right behind it: order shows there."""
-    paired = made[:1]
-    for before, one in pairwise(made):
-        last, same = paired[-1], ("volume" in before.function) == ("volume" in one.function)
-        if same and dice.random() < 0.4:
-            data = _data(one.function, last.thing)
-            paired.append(replace(one, producer=last.producer, waits=False, thing=last.thing, data=data))
-        else:
-            paired.append(one)
-    return paired
+def _is_of_volumes(function: str) -> bool:
+    return "volume" in function and function not in {"attach_volume", "detach_volume"}
+
+
+def _earlier(dice: random.Random, made: list[Asked]) -> tuple[str, str]:
+    """Name the source and id of one of the last requests, to be canceled."""
+    one = dice.choice(made[-4:]) if made else None
+    return (source_of(one.producer), one.id) if one else ("/nobody", "nothing")
 
 
 def _mishap(dice: random.Random, function: str) -> Mishap | None:
@@ -203,22 +212,33 @@ def _drawn(dice: random.Random, weights: dict[str, int], count: int) -> list[str
     return dice.choices(list(weights), list(weights.values()), k=count)
 
 
-def _data(function: str, thing: str) -> dict[str, Any]:
+def _data(function: str, thing: str, *, other: int, earlier: tuple[str, str]) -> dict[str, Any]:
     machine = {"machineName": thing, "providerSpec": {"tags": TAGS}}
     made = {"machineName": thing, "providerSpec": SPEC}
+    volume = f"data-{other:02}"
     special: dict[str, dict[str, Any]] = {
         "create_machine": made,
         "initialize_machine": made,
         "validate_machine": made,
         "shut_down_machine": machine | {"mode": "hard"},
         "list_machines": {"providerSpec": {"datacenter": "DC0", "folder": "demo/machines", "tags": TAGS}},
-        "create_volume": {"id": thing, "capacityKB": 1 << 20},
+        "create_volume": {"id": thing, "capacityKB": SIZE},
+        "resize_volume": {"id": thing, "capacityKB": 2 * SIZE},
+        "copy_volume": {"id": volume if volume != thing else "data-none", "toId": thing},
+        "attach_volume": machine | {"id": volume},
+        "detach_volume": machine | {"id": volume},
         "list_volumes": {"store": "default"},
         "get_volume_ids": {
             "pvSpecList": [{"csi": {"driver": "csi.vsphere.vmware.com", "volumeHandle": thing}}]
         },
+        "cancel_request": {"source": earlier[0], "id": earlier[1]},
     }
     return special.get(function, {"id": thing} if "volume" in function else machine)
 
 
-__all__ = ["PRODUCERS", "WORKERS", "Asked", "Blow", "Mishap", "Schedule", "draw"]
+def source_of(producer: int) -> str:
+    """Name a producer."""
+    return f"/producers/chaos-{producer}"
+
+
+__all__ = ["PRODUCERS", "WORKERS", "Asked", "Blow", "Mishap", "Schedule", "draw", "source_of"]
