@@ -39,6 +39,8 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     needed = {name for item in session.items for name in getattr(item, "fixturenames", ())}
     if "vcsim_binary" in needed and not session.config.getoption("collectonly"):
         ensure("vcsim", "govc")
+    if "toxiproxy_binary" in needed and not session.config.getoption("collectonly"):
+        ensure("toxiproxy")
     if "checker" in needed and not session.config.getoption("collectonly"):
         ensure("kubeconform", "kustomize")
         schemas.ensure()
@@ -54,6 +56,12 @@ def nats_server_binary() -> Path:
 def vcsim_binary() -> Path:
     """Our simulator, built when its sources changed."""
     return ensure("vcsim")[0]
+
+
+@pytest.fixture(scope="session")
+def toxiproxy_binary() -> Path:
+    """The proxy that cuts and stalls connections."""
+    return ensure("toxiproxy")[0]
 
 
 @pytest.fixture(scope="session")

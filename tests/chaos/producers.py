@@ -14,7 +14,7 @@ from vsphere_events.cloud_event import CloudEvent
 from vsphere_events.error import CallError
 from vsphere_events.subjects import request_subject
 
-WINDOW = 8
+WINDOW = 16
 """Requests that a producer has under way at most."""
 AGAIN = 0.2
 """Seconds until a request is sent again that the producer could not place or lost sight of."""

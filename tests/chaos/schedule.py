@@ -147,7 +147,7 @@ def _requests(dice: random.Random, count: int) -> list[Asked]:
     things = max(count // 14, 2)
     made: list[Asked] = []
     for number, function in enumerate(_drawn(dice, WEIGHTS, count)):
-        producer, waits = dice.randrange(PRODUCERS), dice.random() < 0.25
+        producer, waits = dice.randrange(PRODUCERS), dice.random() < 0.08
         thing = f"{'data' if _is_of_volumes(function) else 'm'}-{dice.randrange(things):02}"
         if (
             made and dice.random() < 0.4
@@ -205,7 +205,7 @@ def _blow(dice: random.Random, kind: str, requests: int) -> Blow:
                 ),
             )
     target = dice.randrange(PRODUCERS if "producer" in kind else WORKERS)
-    return Blow(dice.randrange(1, max(requests, 2)), kind, target, round(dice.uniform(0.2, 4.0), 1), detail)
+    return Blow(dice.randrange(1, max(requests, 2)), kind, target, round(dice.uniform(0.2, 2.5), 1), detail)
 
 
 def _drawn(dice: random.Random, weights: dict[str, int], count: int) -> list[str]:

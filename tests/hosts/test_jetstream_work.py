@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 from nats.js.errors import NoStreamResponseError
+from pydantic import SecretStr
 
 from support.functions import UUID, World, request
 from support.jetstream import Producer, on, producer, until, working
@@ -15,8 +16,10 @@ from vsphere_events.code import Code
 from vsphere_events.envelope import BATCH_TYPE, Mode, to_json, to_nats
 from vsphere_events.error import CallError
 from vsphere_events.machine import Address
+from vsphere_functions.context import Context
 from vsphere_functions.hosts.nats_names import DEAD, REQUESTS, RESULTS
 from vsphere_functions.local.nats_server import NatsServer
+from vsphere_functions.runtime.settings import VCenter
 
 CREATE = "vsphere.request.default.create_machine"
 
@@ -387,5 +390,38 @@ def test_a_worker_takes_only_requests_of_its_own_vcenters(nats_server: NatsServe
             assert await one.waiting() == 1
             async with working(both, World()):
                 await one.settled(60)
+
+    asyncio.run(run())
+
+
+def test_a_vcenter_that_hangs_keeps_no_other_ones_requests_waiting(nats_server: NatsServer) -> None:
+    """Back-pressure: more requests than there are slots, all of which hang, and one for another vCenter."""
+
+    async def run() -> None:
+        go_on, hanging = threading.Event(), threading.Semaphore(0)
+
+        def hang(ctx: Context) -> None:
+            if ctx.label == "default":
+                hanging.release()
+                assert go_on.wait(60)
+
+        world, configured = World(between=hang), on(nats_server, slots=4)
+        labels = {
+            "default": configured.vcenters["default"],
+            "other": VCenter(url="https://127.0.0.1:9/b", user="u", password=SecretStr("p")),
+        }
+        configured = configured.model_copy(update={"vcenters": labels})
+        async with producer(nats_server, configured) as one, working(configured, world):
+            try:
+                for number in range(12):
+                    await one.publish(request(name=f"slow-{number}"))
+                await until(lambda: hanging.acquire(blocking=False))
+                await one.publish(request(name="quick"), label="other")
+                await until(lambda: any(".other." in heard.subject for heard in one.on("result")), seconds=60)
+                assert len(world.effects) <= 4 + 1
+            finally:
+                go_on.set()
+            await one.settled(60)
+        assert len(world.effects) == 13
 
     asyncio.run(run())
