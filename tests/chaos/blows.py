@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import http.client
 import signal
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
+
+from pyVmomi import vim, vmodl
 
 from chaos.producers import Ledger
 from chaos.schedule import FAULTS, Blow
@@ -16,6 +19,7 @@ from chaos.toxiproxy import Link
 from support.soap import Soap
 
 PAUSE = 0.1
+TRIES = 5
 LATENCY = 150
 """Milliseconds."""
 KILLS = ("kill worker", "term worker", "kill node", "kill leader", "struck worker")
@@ -185,10 +189,13 @@ class Blows:
 
 
 def _end_sessions(site: Site) -> None:
-    """End every session at the vCenter but the one that does it."""
-    with Soap(site.vcenter) as soap:
-        manager = soap.content.sessionManager
-        own = soap.read(manager, "currentSession")["currentSession"].key
-        listed = soap.read(manager, "sessionList")["sessionList"]
-        if others := [one.key for one in listed if one.key != own]:
-            manager.TerminateSession(others)
+    """End every session at the vCenter but the one that does it; it may be struck by the blows of others itself."""
+    for _ in range(TRIES):
+        with suppress(vmodl.MethodFault, http.client.HTTPException, OSError), Soap(site.vcenter) as soap:
+            manager = soap.content.sessionManager
+            own = soap.read(manager, "currentSession")["currentSession"].key
+            for one in soap.read(manager, "sessionList")["sessionList"]:
+                if one.key != own:
+                    with suppress(vim.fault.NotFound):
+                        manager.TerminateSession([one.key])
+            return
