@@ -14,6 +14,9 @@ from support.volumes import attach, attaching, contents, create, detach, get, st
 from support.wire import recorded, texts_in, without_config
 from vsphere_events.code import Code
 from vsphere_functions.local.vcenter import SimulatedVCenter
+from vsphere_functions.vsphere import attach as gateway
+from vsphere_functions.vsphere.machine import Machine
+from vsphere_functions.vsphere.vcenter import VCenter
 
 
 @pytest.fixture(scope="module")
@@ -169,6 +172,7 @@ def test_v29_a_second_machine_does_not_get_the_volume(on: Scene, second: str) ->
     assert failed.code is Code.FAILED_PRECONDITION
     assert failed.details[0].candidates == ("worker-1",)
     assert "worker-1" in failed.message
+    assert failed.provider_id == str(machines.status(on.ctx, second).provider_id)
     assert not on.reconfigured()
     assert get(on.ctx, on.volume).attached_to == ("worker-1",)
 
@@ -221,6 +225,33 @@ def test_a_disk_that_another_vm_was_made_with_is_refused(on: Scene, second: str)
     failed = error_of(attach, on.ctx, None, vmdkPath=on.paths(second)[0])
     assert failed.code is Code.FAILED_PRECONDITION
     assert failed.details[0].candidates == (second,)
+
+
+def test_a_disk_in_no_store_is_known_by_its_uuid_too(on: Scene) -> None:
+    """Nothing is written down about it, so it is asked."""
+    path = on.plain_disk()
+    elsewhere = path.replace("plain.vmdk", "elsewhere.vmdk")
+    on.soap.move_disk(path, elsewhere)
+    on.soap.attach(on.soap.clone(f"holder-{on.volume}"), elsewhere)
+    on.soap.move_disk(elsewhere, path)
+    failed = error_of(attach, on.ctx, None, vmdkPath=path)
+    assert failed.code is Code.FAILED_PRECONDITION
+    assert failed.details[0].candidates == (f"holder-{on.volume}",)
+
+
+def test_a_disk_that_is_taken_off_at_once_is_not_said_to_be_attached(
+    on: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    look = gateway.read_again
+
+    def late(vcenter: VCenter, machine: Machine) -> Machine:
+        strip(on)
+        return look(vcenter, machine)
+
+    monkeypatch.setattr(gateway, "read_again", late)
+    failed = error_of(attach, on.ctx, on.volume)
+    assert failed.code is Code.ABORTED
+    assert on.volume in failed.message
 
 
 @pytest.mark.parametrize("change", [attach, detach])

@@ -11,6 +11,9 @@ from support.scene import Scene, scene, scenes, strip
 from support.volumes import attach, contents, destroy, detach, detaching, files_of, found_store, get
 from vsphere_events.code import Code
 from vsphere_functions.local.vcenter import SimulatedVCenter
+from vsphere_functions.vsphere import attach as gateway
+from vsphere_functions.vsphere.machine import Machine
+from vsphere_functions.vsphere.vcenter import VCenter
 
 
 @pytest.fixture(scope="module")
@@ -102,6 +105,21 @@ def test_a_detach_that_was_cut_short_is_joined(on: Scene) -> None:
     on.vcenter.control.reset_calls()
     assert detach(on.ctx, on.volume, lastKnownState=state).volume.attached_to == ()
     assert not on.reconfigured()
+
+
+def test_a_disk_that_comes_back_at_once_is_not_said_to_be_detached(
+    on: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    look = gateway.read_again
+
+    def late(vcenter: VCenter, machine: Machine) -> Machine:
+        on.soap.attach(on.machine(), on.disk)
+        return look(vcenter, machine)
+
+    monkeypatch.setattr(gateway, "read_again", late)
+    failed = error_of(detach, on.ctx, on.volume)
+    assert failed.code is Code.FAILED_PRECONDITION
+    assert "still on" in failed.message
 
 
 def test_a_disk_that_a_snapshot_holds_is_not_taken_off(on: Scene) -> None:

@@ -11,7 +11,6 @@ it only found, or that another request has gone on with, stays.
 Source: CreateMachine of Gardener's machine contract; CloneVM_Task of the vSphere API.
 """
 
-from vsphere_events.error import CallError
 from vsphere_events.machine import CreateMachineRequest, CreateMachineResult
 from vsphere_functions.bootstrap.boot import Boot
 from vsphere_functions.context import Context
@@ -21,7 +20,7 @@ from vsphere_functions.vsphere.birth import mark_ready, record_birth
 from vsphere_functions.vsphere.clone import clone
 from vsphere_functions.vsphere.find import find_own
 from vsphere_functions.vsphere.guest_ip import guest_addresses, wait_for_ip
-from vsphere_functions.vsphere.machine import Machine, provider_id
+from vsphere_functions.vsphere.machine import Machine, named_in_errors, provider_id
 from vsphere_functions.vsphere.machine_volumes import attach_volumes, mounting
 from vsphere_functions.vsphere.place import find_place
 from vsphere_functions.vsphere.power import power_on
@@ -59,12 +58,9 @@ def wanted(request: CreateMachineRequest, ctx: Context) -> Wanted:
 
 def finish(vcenter: VCenter, machine: Machine, want: Wanted) -> Steps[CreateMachineResult]:
     """Go through what is left to do; each step looks before it acts."""
-    try:
+    with named_in_errors(machine):
         for step in FINISH:
             yield from step(vcenter, machine, want)
-    except CallError as error:
-        error.provider_id = error.provider_id or str(provider_id(machine))
-        raise
     return CreateMachineResult(
         provider_id=provider_id(machine),
         node_name=want.machine,

@@ -14,7 +14,7 @@ from vsphere_functions.context import Context
 from vsphere_functions.steps import Steps
 from vsphere_functions.vsphere.destroy import detached, remove
 from vsphere_functions.vsphere.find import find_named
-from vsphere_functions.vsphere.machine import provider_id
+from vsphere_functions.vsphere.machine import named_in_errors, provider_id
 from vsphere_functions.vsphere.state import State
 
 
@@ -25,7 +25,8 @@ def delete_machine(request: DeleteMachineRequest, ctx: Context) -> Steps[DeleteM
     if machine is None:
         ctx.refuse_unfinished(owner, request.machine_name)
         return _result(request.provider_id, state)
-    state = yield from remove(vcenter, ctx.stores, machine, state)
+    with named_in_errors(machine):
+        state = yield from remove(vcenter, ctx.stores, machine, state)
     return _result(provider_id(machine), state)
 
 

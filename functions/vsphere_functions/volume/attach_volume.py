@@ -18,7 +18,7 @@ from vsphere_functions.vsphere.attach import attach
 from vsphere_functions.vsphere.destroy import refuse_question
 from vsphere_functions.vsphere.find import find_named
 from vsphere_functions.vsphere.in_use import see_all
-from vsphere_functions.vsphere.machine import Machine, provider_id
+from vsphere_functions.vsphere.machine import Machine, named_in_errors, provider_id
 from vsphere_functions.vsphere.named_disk import DiskName
 from vsphere_functions.vsphere.state import State
 from vsphere_functions.vsphere.vcenter import VCenter
@@ -29,7 +29,8 @@ def attach_volume(request: AttachVolumeRequest, ctx: Context) -> Steps[AttachVol
     name, vcenter = disk_named(request, ctx), ctx.vcenter()
     see_all(vcenter)
     machine, state = yield from machine_of(request, ctx, vcenter)
-    (volume,) = yield from attach(vcenter, ctx.stores, machine, [name], state)
+    with named_in_errors(machine):
+        (volume,) = yield from attach(vcenter, ctx.stores, machine, [name], state)
     return AttachVolumeResult(
         provider_id=provider_id(machine), volume=volume, last_known_state=str(state.at("attach"))
     )
@@ -50,5 +51,6 @@ def machine_of(request: AttachVolumeRequest, ctx: Context, vcenter: VCenter) -> 
     if machine is None:
         ctx.refuse_unfinished(owner, request.machine_name)
         raise CallError(Code.NOT_FOUND, f"there is no machine {request.machine_name} of {owner}")
-    refuse_question(machine)
+    with named_in_errors(machine):
+        refuse_question(machine)
     return machine, state

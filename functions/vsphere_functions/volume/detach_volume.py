@@ -11,14 +11,15 @@ from vsphere_functions.context import Context
 from vsphere_functions.steps import Steps
 from vsphere_functions.volume.attach_volume import disk_named, machine_of
 from vsphere_functions.vsphere.attach import detach
-from vsphere_functions.vsphere.machine import provider_id
+from vsphere_functions.vsphere.machine import named_in_errors, provider_id
 
 
 def detach_volume(request: DetachVolumeRequest, ctx: Context) -> Steps[DetachVolumeResult]:
     """Find the machine and the disk, and part them."""
     name, vcenter = disk_named(request, ctx), ctx.vcenter()
     machine, state = yield from machine_of(request, ctx, vcenter)
-    volume = yield from detach(vcenter, ctx.stores, machine, name, state)
+    with named_in_errors(machine):
+        volume = yield from detach(vcenter, ctx.stores, machine, name, state)
     return DetachVolumeResult(
         provider_id=provider_id(machine), volume=volume, last_known_state=str(state.at("detach"))
     )

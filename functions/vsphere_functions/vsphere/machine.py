@@ -1,11 +1,13 @@
 """A machine as one read of narrow paths shows it."""
 
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from ipaddress import ip_address
 from typing import Any
 
+from vsphere_events.error import CallError
 from vsphere_events.machine import Address
 from vsphere_events.provider_id import ProviderID
 from vsphere_functions.vsphere.identity import BORN, DETACHED, MARK, Mark
@@ -142,6 +144,16 @@ class Machine:
 def provider_id(machine: Machine) -> ProviderID:
     """Return the machine's providerID, with the region that its create was given."""
     return ProviderID(machine.uuid or "", machine.mark.region if machine.mark else None)
+
+
+@contextmanager
+def named_in_errors(machine: Machine) -> Iterator[None]:
+    """Let an error of what is done with a machine say which one it is about."""
+    try:
+        yield
+    except CallError as error:
+        error.provider_id = error.provider_id or str(provider_id(machine))
+        raise
 
 
 def node_name(machine: Machine) -> str:
