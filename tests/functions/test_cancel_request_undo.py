@@ -10,15 +10,16 @@ from support.gateway import error_of
 from support.machines import at, create, creation, delete, end, extra, foreign, initialize, status, vms
 from support.proxy import Proxy
 from support.soap import Soap
-from support.volumes import contents, creating, get, with_stores
+from support.volumes import contents, creating, duplicating, get, with_stores
 from support.volumes import create as create_volume
 from vsphere_events.code import Code
 from vsphere_events.error import CallError
-from vsphere_events.volume import CreateVolumeRequest
+from vsphere_events.volume import CopyVolumeRequest, CreateVolumeRequest
 from vsphere_functions.context import Context
 from vsphere_functions.local.vcenter import SimulatedVCenter
 from vsphere_functions.machine.create_machine import create_machine, undo_create_machine
 from vsphere_functions.steps import Step
+from vsphere_functions.volume.copy_volume import undo_copy_volume
 from vsphere_functions.volume.create_volume import undo_create_volume
 
 XSI = (
@@ -53,6 +54,11 @@ def undo(ctx: Context, state: str | None = None, taken: list[Step] | None = None
 def undo_volume(ctx: Context, volume_id: str = "data-1") -> None:
     """Undo a create of a volume."""
     end(undo_create_volume(CreateVolumeRequest.parse({"id": volume_id}), ctx))
+
+
+def undo_copy(ctx: Context, volume_id: str, taken: list[Step] | None = None) -> None:
+    """Undo a copy of the volume `source`."""
+    end(undo_copy_volume(CopyVolumeRequest.parse({"id": "source", "toId": volume_id}), ctx), taken)
 
 
 @pytest.mark.parametrize("count", STEPS)
@@ -187,6 +193,33 @@ def test_a_volume_whose_create_was_killed_is_swept_unless_it_is_whole(
         assert (volume_id in contents(ctx)) == was_whole
         if was_whole:
             assert get(ctx, volume_id).state == "ready"
+
+
+@pytest.mark.parametrize("count", range(13))
+def test_a_copy_that_was_killed_is_swept_unless_it_is_whole(
+    shared_vcenter: SimulatedVCenter, count: int
+) -> None:
+    with with_stores(shared_vcenter) as ctx:
+        create_volume(ctx, "source")
+        before = contents(ctx)["source"]
+        killed(duplicating(ctx, f"copy-{count}", "source"), count)
+        was_whole = "volume.json" in contents(ctx).get(f"copy-{count}", [])
+        undo_copy(ctx, f"copy-{count}")
+        assert (f"copy-{count}" in contents(ctx)) == was_whole
+        assert contents(ctx)["source"] == before
+
+
+def test_a_copy_that_runs_is_waited_for(vcenter: SimulatedVCenter) -> None:
+    with with_stores(vcenter) as ctx:
+        create_volume(ctx, "source")
+        vcenter.control.delay(CopyVirtualDisk=1500)
+        copying = duplicating(ctx, "copy", "source")
+        next(step for step in copying if step.phase == "copy")
+        canceled(copying)
+        taken: list[Step] = []
+        undo_copy(ctx, "copy", taken)
+        assert taken[0].message == "waiting for the copy to end"
+        assert contents(ctx).keys() == {"", "source"}
 
 
 def test_a_volume_that_another_makes_or_has_made_is_left_alone(vcenter: SimulatedVCenter) -> None:

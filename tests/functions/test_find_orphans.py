@@ -165,8 +165,9 @@ def test_an_id_means_one_incarnation_and_an_orphan(vcenter: SimulatedVCenter) ->
             assert status(ctx, f"worker-{number}").phase == "Running"
 
 
-def test_what_changes_before_its_turn_is_left_alone(vcenter: SimulatedVCenter) -> None:
-    """Between the look at all of them and the look at the one, another owner's mark is put on it."""
+@pytest.mark.parametrize(("what", "other"), [("shoot--demo--a", "shoot--demo--b"), ("worker-", "other-")])
+def test_what_changes_before_its_turn_is_left_alone(vcenter: SimulatedVCenter, what: str, other: str) -> None:
+    """Between the look at all of them and the look at the one, another mark is put on it."""
     with at(vcenter) as ctx:
         for number in range(1, 5):
             create(ctx, f"worker-{number}")
@@ -174,7 +175,7 @@ def test_what_changes_before_its_turn_is_left_alone(vcenter: SimulatedVCenter) -
         steps = find_orphans(begun("worker-1", "worker-2", delete=list(ids.values())), ctx)
         next(step for step in steps if step.phase == "destroy" and "gone" in step.message)
         (path,) = (one for one in vms(vcenter) if one.endswith(("worker-3", "worker-4")))
-        mark = extra(vcenter, path)["vspherefunctions.mark"].replace("shoot--demo--a", "shoot--demo--b")
+        mark = extra(vcenter, path)["vspherefunctions.mark"].replace(what, other)
         vcenter.govc("vm.change", "-vm", path, "-e", f"vspherefunctions.mark={mark}")
         found = end(steps)
     name = path.rpartition("/")[2]

@@ -30,7 +30,6 @@ from vsphere_functions.request.find_orphans import find_orphans
 from vsphere_functions.vsphere.claims_file import Claim
 
 LATER = datetime.now(UTC) + timedelta(hours=2)
-HELD = "data-1"
 
 
 def late() -> datetime:
@@ -101,23 +100,35 @@ def test_nothing_that_may_hold_data_is_left_over(vcenter: SimulatedVCenter) -> N
         assert links(old) == []
 
 
-def test_what_has_changed_or_is_held_is_not_swept(vcenter: SimulatedVCenter) -> None:
+def test_what_is_held_is_not_swept(vcenter: SimulatedVCenter) -> None:
     with with_stores(vcenter) as ctx, with_stores(vcenter, clock=late) as old, Soap(vcenter) as soap:
-        cut(creating(ctx, HELD), 5)
-        cut(creating(ctx, "changed"), 5)
-        ids = {one.self_link: one.id for one in sweep(old).orphans}
-        files, folder = files_of(ctx), found_store(ctx).folder
-        soap.attach(soap.clone("holder"), str(folder / HELD / f"{HELD}.vmdk"))
-        steps = find_orphans(begun(delete=list(ids.values())), old)
-        files.write(
-            folder / "changed" / "claim.json", Claim("o", GIB, "x", "2020-01-01T00:00:00+00:00").render()
-        )
-        found = end(steps)
+        cut(creating(ctx), 5)
+        (orphan,) = sweep(old).orphans
+        disk = found_store(ctx).folder / "data-1" / "data-1.vmdk"
+        soap.attach(soap.clone("holder"), str(disk))
+        found = sweep(old, delete=[orphan.id])
         assert found.deleted == ()
-        reasons = {one.self_link: one.reason for one in found.orphans}
-        assert "is in use by holder" in reasons[link(HELD)]
-        assert f"{HELD}.vmdk" in contents(ctx)[HELD]
-        assert "changed.vmdk" in contents(ctx)["changed"]
+        assert "not deleted: volume 'data-1' is in use by holder" in found.orphans[0].reason
+        assert "data-1.vmdk" in contents(ctx)["data-1"]
+
+
+def test_what_changes_before_its_turn_is_left_alone(vcenter: SimulatedVCenter) -> None:
+    """While one is swept, another request takes the other's claim over."""
+    with with_stores(vcenter) as ctx, with_stores(vcenter, clock=late) as old:
+        for volume_id in ("data-1", "data-2"):
+            cut(creating(ctx, volume_id), 5)
+        ids = [one.id for one in sweep(old).orphans]
+        steps = find_orphans(begun(delete=ids), old)
+        next(step for step in steps if step.message.endswith("is set aside"))
+        (other,) = (name for name, files in contents(ctx).items() if f"{name}.vmdk" in files)
+        claim = Claim("another", GIB, "x", "2020-01-01T00:00:00+00:00")
+        files_of(ctx).write(found_store(ctx).folder / other / "claim.json", claim.render())
+        found = end(steps)
+        assert len(found.deleted) == 1
+        (left,) = found.orphans
+        assert left.self_link == link(other)
+        assert left.reason.endswith("not deleted: it has changed since it was found")
+        assert f"{other}.vmdk" in contents(ctx)[other]
 
 
 def test_a_store_that_is_out_of_reach_is_told(vcenter: SimulatedVCenter) -> None:

@@ -10,7 +10,7 @@ from vsphere_events.orphan import Orphaned, OrphanMachine, OrphanVolume
 from vsphere_functions.steps import Steps
 from vsphere_functions.vsphere import volumes_destroy
 from vsphere_functions.vsphere.destroy import detached, remove
-from vsphere_functions.vsphere.in_use import InUse, see_all
+from vsphere_functions.vsphere.in_use import InUse
 from vsphere_functions.vsphere.machine import read_machines
 from vsphere_functions.vsphere.orphans import Found, machine_id, volume_id
 from vsphere_functions.vsphere.ref import Ref
@@ -94,7 +94,6 @@ class Sweep:
         self.state = self.state.having_detached(json.dumps(found, separators=(",", ":")) if found else None)
 
     def _volume(self, orphan: OrphanVolume) -> Steps[None]:
-        see_all(self.vcenter)
         seen = InUse.look(self.vcenter, self.stores)
         leaf = find_leaf(seen.surroundings.store(orphan.store), orphan.id)
         if leaf is None:
