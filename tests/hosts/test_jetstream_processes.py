@@ -3,12 +3,13 @@
 import asyncio
 import signal
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from subprocess import Popen
 
 import pytest
+from nats.js.errors import NoKeysError
 
 from support.functions import request
 from support.jetstream import Producer, on, producer, until
@@ -109,7 +110,9 @@ def test_a_worker_told_to_end_hands_its_work_over(nats_server: NatsServer, world
         await until(lambda: len(one.on("progress")) > 2)
         first.send_signal(signal.SIGTERM)
         assert await asyncio.to_thread(first.wait, 5) == 0
-        held = await (await one.js.key_value(Bucket.LEASES)).keys()
+        held: list[str] = []
+        with suppress(NoKeysError):  # on a slow machine the slots have run out by now
+            held = await (await one.js.key_value(Bucket.LEASES)).keys()
         assert all(key.startswith("slot.") for key in held), "the machine is free; slots await the next try"
         assert await one.waiting() == 1
         (world.folder / "hold").unlink()

@@ -387,7 +387,11 @@ def test_a_worker_takes_only_requests_of_its_own_vcenters(nats_server: NatsServe
         async with producer(nats_server, both) as one, working(own, World()):
             await one.publish(request(name="m-2"), label="other")
             await one.ask(request())
-            assert await one.waiting() == 1
+
+            async def one_waits() -> bool:
+                return await one.waiting() == 1
+
+            await until(one_waits, 60)
             async with working(both, World()):
                 await one.settled(60)
 
