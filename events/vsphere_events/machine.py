@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, Field, JsonValue, SecretStr
 
 from vsphere_events.error import CallError, Detail
-from vsphere_events.model import Int, Model, Name, Result, State, plain
+from vsphere_events.model import Int, Model, Name, Result, State, plain, wire_name
 from vsphere_events.outcome import ErrorDetail
 from vsphere_events.provider_id import ProviderIDField
 from vsphere_events.provider_spec import CreateSpec, ProviderSpec
@@ -236,7 +236,8 @@ class ValidateMachineRequest(Call):
         So that the names in the other fields can be looked up at the same time.
         """
         named = {part for detail in self.violations() for part in (detail.field or "").split(".")[1:2]}
-        spec = {name: value for name, value in self.provider_spec.items() if name not in named}
+        sound = set(map(wire_name, CreateSpec.model_fields)) - named
+        spec = {name: value for name, value in self.provider_spec.items() if name in sound}
         try:
             return CreateMachineRequest.parse({"machineName": _ANY_NAME, "providerSpec": spec})
         except CallError:

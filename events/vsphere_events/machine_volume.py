@@ -113,7 +113,10 @@ def _places(paths: Sequence[Any]) -> Iterator[tuple[str, str]]:
             if path == other:
                 yield f"volumes.{later}.mountPath", "is given twice"
             elif path.startswith(other + "/"):
-                yield f"volumes.{at}.mountPath", f"lies below {other}, which has to come before it"
+                yield (
+                    f"volumes.{at}.mountPath",
+                    f"lies below that of volume {later}, which has to come before it",
+                )
 
 
 def _ways(given: Mapping[str, Any], paths: Sequence[Any]) -> Iterator[tuple[str, str]]:
@@ -126,7 +129,7 @@ def _ways(given: Mapping[str, Any], paths: Sequence[Any]) -> Iterator[tuple[str,
     for key, value in options.items() if isinstance(options, Mapping) else ():
         name = str(key).casefold()
         if name.startswith("guestinfo.vendordata"):
-            yield "extraConfig", f"{name} tells the guest of its volumes"
+            yield "extraConfig", "guestinfo.vendordata tells the guest of its volumes"
         if name == "disk.enableuuid" and str(value).casefold() not in ("true", "1", "yes"):
             yield (
                 "extraConfig",

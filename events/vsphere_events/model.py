@@ -20,6 +20,8 @@ from pydantic_core import InitErrorDetails, PydanticCustomError
 from vsphere_events.code import Code
 from vsphere_events.error import CallError, Detail
 
+_UNFIT = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufeff\ufffe\uffff]")
+
 MOST = 1000
 """Violations that are told one by one."""
 
@@ -33,14 +35,18 @@ _SPELLINGS = {
     "wait_for_ip": "waitForIP",
     "wait_for_ip_seconds": "waitForIPSeconds",
 }
+_UNKNOWN = "extra_forbidden"
 _WORDS = {
     "missing": "is required",
-    "extra_forbidden": "unknown field",
     "model_type": "should be an object",
     "dict_type": "should be an object",
     "tuple_type": "should be a list",
 }
 
+
+_SHOWN = re.compile(r"[\w ./:@+-]{1,64}", re.ASCII)
+_HIDDEN = "(key)"
+"""In place of a map's key that is too long to be shown, or could do something to whoever looks at it."""
 
 _NULLS = frozenset({"provider_id", "last_known_state", "next_page_token"})
 
@@ -87,7 +93,7 @@ class Model(BaseModel):
         try:
             made = handler(data)
         except ValidationError as error:
-            found += _found(error)
+            found += _found(error, cls, data)
         if cls._looks_across and isinstance(data, Mapping):
             given = {name: data.get(wire_name(name), data.get(name)) for name in cls.model_fields}
             found += [_violation(_spelled(name), reason) for name, reason in cls.across(given)]
@@ -139,22 +145,38 @@ def problems(details: tuple[Detail, ...]) -> CallError:
 
 def _path(loc: tuple[int | str, ...]) -> str | None:
     # pydantic marks a refused key of an object; the key itself stands before the mark.
-    return ".".join(str(part) for part in loc if part != "[key]")[:200] or None
+    shown = (str(part) if _SHOWN.fullmatch(str(part)) else _HIDDEN for part in loc if part != "[key]")
+    return ".".join(shown)[:200] or None
 
 
 def _spelled(path: str) -> tuple[str, ...]:
     return tuple(wire_name(part) for part in path.split("."))
 
 
-def _found(error: ValidationError) -> list[InitErrorDetails]:
+def _found(error: ValidationError, cls: type[Model], data: Any) -> list[InitErrorDetails]:
     """Take over what was found, or only how much it is: a megabyte of mistakes must not keep the process busy."""
     if error.error_count() > MOST:
         return [_violation((), f"has more than {MOST} problems")]
-    return [_again(one) for one in error.errors(include_url=False, include_input=False)]
+    there = {name: at for at, name in enumerate(data, 1)} if isinstance(data, Mapping) else {}
+    return [_again(one, cls, there) for one in error.errors(include_url=False, include_input=False)]
 
 
-def _again(one: Any) -> InitErrorDetails:
+def _again(one: Any, cls: type[Model], there: Mapping[Any, int]) -> InitErrorDetails:
+    if one["type"] == _UNKNOWN and len(one["loc"]) == 1 and one["loc"][0] in there:
+        return _violation((), _unknown(one["loc"][0], cls, there))
     return _violation(one["loc"], _reason(one["type"], one["msg"]), one["type"])
+
+
+def _unknown(name: str, cls: type[Model], there: Mapping[Any, int]) -> str:
+    """Say which field is unknown by its place: its name is the caller's, and may be a secret in the wrong place."""
+    known = {_letters(wire_name(one)): wire_name(one) for one in cls.model_fields}
+    meant = known.get(_letters(name[:64]))
+    hint = f"; is {meant} meant?" if meant else ""
+    return f"has an unknown field, number {there[name]} of {len(there)}{hint}"
+
+
+def _letters(name: str) -> str:
+    return re.sub(r"[^a-z0-9]", "", name.lower())
 
 
 def _violation(loc: tuple[int | str, ...], reason: str, kind: str = "value_error") -> InitErrorDetails:
@@ -170,11 +192,14 @@ def _reason(kind: str, message: str) -> str:
 
 
 def plain(text: str) -> str:
-    """Refuse control characters and spaces at the ends: what no name in an inventory should have."""
+    """Refuse spaces at the ends, control characters, and what makes a text look like another one.
+
+    That is what no name in an inventory should have. Marks that scripts from right to left need are taken.
+    """
     if text != text.strip():
         raise ValueError("starts or ends with white space")
-    if not text.isprintable() and re.search(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]", text):
-        raise ValueError("has a control character")
+    if not text.isprintable() and _UNFIT.search(text):
+        raise ValueError("has a control character, or one that changes the direction or line of a text")
     return text
 
 

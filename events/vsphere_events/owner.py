@@ -9,7 +9,7 @@ from vsphere_events.error import CallError, Detail
 
 _SPELLINGS = {f"mcm.gardener.cloud/{what}": what for what in ("cluster", "role")}
 _OLD = re.compile(r"kubernetes\.io/(cluster|role)/(.*)", re.DOTALL)
-_NAME = re.compile(r"[^\s/\x00-\x1f\x7f-\x9f]{1,200}")
+_NAME = re.compile(r"[^\s/\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ufeff]{1,200}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,5 +50,7 @@ def _faults(what: str, names: set[str]) -> list[str]:
         return [f"the tags name more than one {what}"]
     # A slash would make `a/b` + `c` and `a` + `b/c` one owner.
     if not _NAME.fullmatch(next(iter(names))):
-        return [f"the {what} in the tags is empty, too long, or has a slash or white space"]
+        return [
+            f"the {what} in the tags is empty, too long, or has a slash, white space or a control character"
+        ]
     return []

@@ -11,7 +11,7 @@ from vsphere_events.error import CallError
 
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII)
 LONGEST_REGION = 255
-_REGION = re.compile(rf"[^\s/\x00-\x1f\x7f-\x9f]{{1,{LONGEST_REGION}}}")
+_REGION = re.compile(rf"[^\s/\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ufeff]{{1,{LONGEST_REGION}}}")
 _FORM = re.compile(r"vsphere://(?:([^/]*)/)?([^/]*)", re.IGNORECASE)
 
 

@@ -1,5 +1,6 @@
 """The provider spec: Gardener's field names, with what is checked before anything is called."""
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Literal
 
@@ -24,6 +25,13 @@ IGNITION_GUESTS = ("coreos64Guest", "other4xLinux64Guest")
 _OURS = ("vspherefunctions.", "guestinfo.userdata", "guestinfo.metadata", "guestinfo.ignition.config.")
 
 
+_HOSTS = re.compile(
+    r"(.*\.)?(filename|devicename|devicetype|networkname|workingdir|dir)"
+    r"|remotedisplay\..*|pcipassthru\d+\..*|ethernet\d+\.(address|addresstype|generatedaddress|dvs\..*)"
+)
+"""Options, in lower case, that say which files, devices and networks of its host a VM has."""
+
+
 def _region(region: str | None) -> str | None:
     if region and ("/" in region or any(char.isspace() for char in region)):
         raise ValueError("has a slash or white space, which a providerID cannot carry")
@@ -33,9 +41,17 @@ def _region(region: str | None) -> str | None:
 
 
 def _extra_key(key: str) -> str:
-    """Refuse the keys that the bundle itself writes; vSphere compares them without regard to case."""
-    if plain(key).casefold().startswith(_OURS):
+    """Refuse the keys that the bundle itself writes, and those that lead to what others have.
+
+    vSphere compares them without regard to case. What stands under `guestinfo.` is for the guest alone.
+    """
+    name = plain(key).casefold()
+    if name.startswith(_OURS):
         raise ValueError("this key belongs to vsphere-functions")
+    if not name.startswith("guestinfo.") and _HOSTS.fullmatch(name):
+        raise ValueError(
+            "this key names a file or a device of the host, which the spec says by fields of its own"
+        )
     return key
 
 

@@ -120,12 +120,15 @@ def test_m54_the_range_ends_where_it_should(low: int) -> None:
         ({"routes": [{"to": "10.0.0.1/8", "via": "10.0.0.1"}]}, "routes.0.to"),
         ({"routes": [{"to": "10.0.0.0/8", "via": "fe80::1"}]}, "routes.0.via"),
         ({"routes": [{"to": "10.0.0.0/8"}]}, "routes.0.via"),
-        ({"colour": "red"}, "colour"),
     ],
     ids=str,
 )
 def test_a_violation_of_a_card_is_named_by_its_path(card: Any, field: str) -> None:
     assert _fields({"name": "a", **card}) == [f"providerSpec.networks.0.{field}"]
+
+
+def test_a_card_with_an_unknown_field_is_named() -> None:
+    assert _fields({"name": "a", "colour": "red"}) == ["providerSpec.networks.0"]
 
 
 def test_small_networks_have_no_address_of_their_own() -> None:

@@ -139,7 +139,30 @@ def test_a_template_path_may_be_longer_than_a_machine_name() -> None:
     ],
 )
 def test_extra_config_cannot_forge_the_mark_or_the_bootstrap_data(key: str) -> None:
-    assert _fields(SPEC | {"extraConfig": {key: "x"}}) == {f"providerSpec.extraConfig.{key}"}
+    shown = key if re.fullmatch(r"[ \w.]+", key, re.ASCII) else "(key)"
+    assert _fields(SPEC | {"extraConfig": {key: "x"}}) == {f"providerSpec.extraConfig.{shown}"}
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        *("scsi0:1.fileName", "ide1:0.filename", "serial0.fileName", "floppy0.fileName", "log.fileName"),
+        *("scsi0:1.deviceType", "ethernet0.networkName", "ETHERNET0.address", "ethernet1.dvs.portId"),
+        *("workingDir", "sched.swap.dir", "RemoteDisplay.vnc.enabled", "pciPassthru0.id"),
+    ],
+)
+def test_extra_config_names_no_file_and_no_device_of_a_host(key: str) -> None:
+    """Another machine's disk would be one of them."""
+    assert _fields(SPEC | {"extraConfig": {key: "[ds] other/other.vmdk"}}) == {
+        f"providerSpec.extraConfig.{key}"
+    }
+
+
+@pytest.mark.parametrize(
+    "key", ["disk.enableUUID", "guestinfo.my.fileName", "pciPassthru.use64bitMMIO", "scsi0:0.ctkEnabled"]
+)
+def test_extra_config_that_names_neither_is_taken(key: str) -> None:
+    assert key in _create(SPEC | {"extraConfig": {key: "x"}}).extra_config
 
 
 def test_other_extra_config_is_taken_and_what_xml_cannot_carry_is_refused() -> None:

@@ -32,7 +32,9 @@ def test_what_is_wrong_with_the_data_and_with_the_names_comes_together(vcenter: 
     with at(vcenter) as ctx:
         found = validate(ctx, "x" * 81, **wrong)
     named = {one.field: one for one in found.violations}
-    assert named.keys() == {"machineName"} | {f"providerSpec.{name}" for name in wrong}
+    fields = {f"providerSpec.{name}" for name in wrong} - {"providerSpec.colour"}
+    assert named.keys() == {"machineName", "providerSpec", *fields}
+    assert "unknown field" in named["providerSpec"].reason
     assert "DC0_DVPG0" in (named["providerSpec.network"].candidates or ())
     assert not CHANGES & vcenter.control.calls().keys()
 

@@ -2,6 +2,7 @@
 
 import json
 
+from vsphere_events import json_text
 from vsphere_events.code import Code
 from vsphere_events.error import CallError
 from vsphere_functions.steps import Step, Steps
@@ -21,8 +22,8 @@ from vsphere_functions.vsphere.vcenter import VCenter
 def detached(told: str | None) -> list[dict[str, str]]:
     """Read a list of detached disks; whatever is no such list is empty."""
     try:
-        found = json.loads(told or "[]")
-    except (ValueError, RecursionError):
+        found = json_text.loads(told or "[]")
+    except CallError:
         return []
     disks = [_read(one) for one in found if isinstance(one, dict)] if isinstance(found, list) else []
     return [one for one in disks if one.get("vmdkPath")]

@@ -6,6 +6,9 @@ from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from typing import Self
 
+from vsphere_events import json_text
+from vsphere_events.error import CallError
+
 VERSION = 1
 _OBJECT_ID = re.compile(r"[!-~]{1,255}")
 """What can be the id of an object; a caller can write anything there, and all tasks are read together."""
@@ -33,8 +36,8 @@ class State:
     def parse(cls, text: str | None, *, vcenter: str, instance_uuid: str) -> Self | None:
         """Read a state of this machine on this vCenter; anything else, of whatever shape, is None."""
         try:
-            told = json.loads(text or "null")
-        except (ValueError, RecursionError):
+            told = json_text.loads(text or "null")
+        except CallError:
             return None
         if not isinstance(told, dict) or told.get("v") != VERSION:
             return None
