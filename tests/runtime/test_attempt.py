@@ -6,6 +6,8 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import pytest
+
 from support.functions import UUID, World, address, desk, performed, request
 from vsphere_events.cloud_event import CloudEvent
 from vsphere_events.code import Code
@@ -13,7 +15,7 @@ from vsphere_events.error import CallError
 from vsphere_functions.runtime.catalogue import CATALOGUE
 from vsphere_functions.runtime.operations import Foreign, Record
 from vsphere_functions.runtime.perform import Again, Delivery, Desk, Ending, Finished
-from vsphere_functions.runtime.store import Bucket, Entry, MemoryStore
+from vsphere_functions.runtime.store import Bucket, Entry, MemoryStore, StoreError
 from vsphere_functions.steps import Step
 
 
@@ -205,3 +207,26 @@ def test_a_create_waits_for_an_earlier_delete_that_has_begun_and_not_ended() -> 
         assert ended.result.type.endswith(".succeeded.v1")
         assert isinstance(make(one, create, sequence=3), Finished)
     assert world.effects == ["create m-1", "delete m-1", "create m-1"]
+
+
+@pytest.mark.parametrize("bucket", [Bucket.LEASES, Bucket.IDENTITIES])
+def test_records_that_do_not_answer_before_the_work_use_up_no_try(bucket: Bucket) -> None:
+    """Each bucket elects a leader of its own: one may be away while the others answer."""
+
+    class Away(MemoryStore):
+        away = True
+
+        async def create(self, place: Bucket, key: str, value: bytes) -> int | None:
+            if self.away and place is bucket:
+                raise StoreError("a leader is being elected")
+            return await super().create(place, key, value)
+
+    world, store, event = World(), Away(), request()
+    with desk(world, store=store, attempts=3) as one:
+        for _ in range(5):
+            with pytest.raises(StoreError):
+                make(one, event, sequence=1)
+        assert asyncio.run(record_of(one, event)).attempts == 0
+        store.away = False
+        assert isinstance(make(one, event, sequence=1), Finished)
+    assert world.effects == ["create m-1"]

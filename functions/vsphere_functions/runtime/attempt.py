@@ -5,6 +5,7 @@ import random
 import time
 from collections.abc import Awaitable
 from datetime import timedelta
+from typing import TypeVar
 
 from vsphere_events import results
 from vsphere_events.code import Code
@@ -51,6 +52,8 @@ from vsphere_functions.runtime.store import StoreError, key_of
 from vsphere_functions.runtime.turns import take_turn
 from vsphere_functions.steps import Step
 
+T = TypeVar("T")
+
 _SOON = 0.5  # seconds: two deliveries met at the record; the next look finds it settled
 _PATIENCE = 10  # leases: after that somebody else does the work again
 
@@ -87,7 +90,7 @@ class Attempt:
         try:
             if self._refusal() is None and await self._entrance.in_line():
                 return self._entrance.wait()
-            return await self._entered(*await self._entrance.enter())
+            return await self._entered(*await self._before(self._entrance.enter()))
         except CancelRequested:
             return Again(_SOON, "canceled at the caller's wish")
         except Superseded:
@@ -112,11 +115,20 @@ class Attempt:
         if not self._held.record.canceling:
             if refusal := self._refusal():
                 return await self._close(refusal, self._decide(self._trouble))
-            if not await self._entrance.seated(before):
+            if not await self._before(self._entrance.seated(before)):
                 await self._write(uncounted(self._held.record))
                 return self._entrance.wait()
         with self._lease.kept():
             return await self._conclude(await self._work())
+
+    async def _before(self, work: Awaitable[T]) -> T:
+        """Do what comes before the function is called; records that do not answer there make it no try."""
+        try:
+            return await work
+        except StoreError:
+            if self._held.ours:
+                await self._write(uncounted(self._held.record))
+            raise
 
     def _refusal(self) -> CallError | None:
         refusal = refusal_of(self._address, self._prepared, self._desk.clock())
@@ -130,7 +142,7 @@ class Attempt:
         if not self._held.record.canceling:
             assert isinstance(self._prepared, Call)
             try:
-                if not await self._announce(self._prepared):
+                if not await self._before(self._announce(self._prepared)):
                     return Wait.BUSY
                 outcome = await self._run(self._prepared)
             except CallError as error:
