@@ -327,7 +327,8 @@ def test_all_letters_are_listed_and_removed_however_many_and_big(nats_server: Na
             for n in range(120):
                 await one.raw("vsphere.dead.default.create_machine", b"x", {"Status": "503"} | old)
                 if n < 5:
-                    await one.raw("vsphere.dead.other.delete_machine", b"x" * 1_000_000)
+                    odd = {"vsphere-time": "yesterday"}
+                    await one.raw("vsphere.dead.other.delete_machine", b"x" * 1_000_000, odd)
             rows = await letters.rows(Choice())
             assert [row["letter"] for row in rows] == list(range(1, 126))
             assert len(await letters.rows(Choice(function="delete_machine"))) == 5

@@ -54,7 +54,7 @@ class Letter:
         """Take a message of the stream apart into what the producer and what the worker has said."""
         given = dict(message.headers or {})
         said = {name: given.get(_OURS + name, "") for name in _SAID}
-        said["time"] = said["time"] or given["Nats-Time-Stamp"]
+        said["time"] = said["time"] if _is_time(said["time"]) else given["Nats-Time-Stamp"]
         own = {
             name: value
             for name, value in given.items()
@@ -251,6 +251,13 @@ def _received(headers: Mapping[str, str], body: bytes) -> Received | None:
     except CallError:
         return None
     return received if isinstance(received, Received) else None
+
+
+def _is_time(text: str) -> bool:
+    try:
+        return datetime.fromisoformat(text).tzinfo is not None
+    except ValueError:
+        return False
 
 
 def _count(text: str) -> int:
