@@ -103,8 +103,16 @@ def test_a_machine_in_service_keeps_what_it_has(on: Scene, name: str) -> None:
     assert get(on.ctx, on.volume).attached_to == ()
 
 
-@pytest.mark.parametrize("until", ["recording", "recorded", "attaching", "attached", "being poweredOn"])
-@pytest.mark.parametrize("function", ["create", "initialize"])
+@pytest.mark.parametrize(
+    ("until", "function"),
+    [
+        ("recording", "create"),
+        ("recorded", "initialize"),
+        ("attaching", "create"),
+        ("attached", "initialize"),
+        ("being poweredOn", "create"),
+    ],
+)
 def test_a_create_that_was_killed_is_finished_with_its_volumes(
     on: Scene, name: str, until: str, function: str
 ) -> None:

@@ -68,6 +68,17 @@ def test_a_disk_that_lies_in_no_store_is_detached_by_its_path(on: Scene) -> None
     assert on.soap.disk_uuid(path)
 
 
+def test_a_disk_that_is_locked_elsewhere_is_not_opened_for_a_detach(on: Scene, second: str) -> None:
+    """A host that runs on it may let nobody else open it."""
+    path = on.plain_disk()
+    attach(on.ctx, None, second, vmdkPath=path)
+    on.vcenter.control.add_fault("QueryVirtualDiskUuid", "FileLocked", count=1)
+    assert detach(on.ctx, None, vmdkPath=path).volume.attached_to == (second,)
+    assert detach(on.ctx, on.volume).volume.attached_to == ()
+    on.vcenter.control.clear_faults()
+    detach(on.ctx, None, second, vmdkPath=path)
+
+
 def test_a_volume_of_another_machine_stays_there(on: Scene, second: str) -> None:
     assert detach(on.ctx, on.volume, second).volume.attached_to == ("worker-1",)
     assert on.disk in on.paths()

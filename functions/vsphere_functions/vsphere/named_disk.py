@@ -94,7 +94,8 @@ class NamedDisk:
     """A disk that was looked for, there or not.
 
     `path` is what the machine's datacenter calls it, and `datastore` what that leads to; `datastores` are all
-    references of the same one; `uuids` are those that were written down. `leaf` is its folder when it is a volume.
+    references of the same one; `uuids` are those that were written down. `leaf` is its folder when it is a
+    volume; else `beside` are the files beside it whose names begin alike.
     """
 
     name: DiskName
@@ -105,6 +106,7 @@ class NamedDisk:
     files: Files = field(repr=False)
     uuids: tuple[str, ...] = ()
     leaf: Leaf | None = None
+    beside: tuple[str, ...] = ()
 
     def on(self, seen: InUse, machine: Machine) -> list[Disk]:
         """Return the machine's disks that are this one, or stand on it."""
@@ -114,26 +116,18 @@ class NamedDisk:
 
     @property
     def is_there(self) -> bool:
-        """Whether a volume has a folder, or a disk that is none can be read."""
+        """Whether a volume has a folder, or a disk that is none its file."""
         if self.leaf is not None:
             return not self.leaf.foreign and bool(self.leaf.files or self.leaf.vic)
-        try:
-            return bool(self.uuid())
-        except CallError as error:
-            if error.code not in {Code.NOT_FOUND, Code.FAILED_PRECONDITION}:
-                raise
-            return False
+        return self.path.parts[-1] in self.beside
 
     @property
     def deltas(self) -> list[str]:
         """The files of a snapshot of it."""
         if self.leaf is not None:
             return self.leaf.deltas
-        folder = DatastorePath(self.path.datastore, self.path.parts[:-1])
         stem = self.path.parts[-1].removesuffix(".vmdk")
-        return [
-            one for one in self.files.names(folder, f"{stem}-*.vmdk") if _DELTA.fullmatch(one[len(stem) :])
-        ]
+        return [one for one in self.beside if _DELTA.fullmatch(one.removeprefix(stem))]
 
     def uuid(self) -> str:
         """Ask the disk for its uuid, which shows that it can be opened."""
@@ -168,7 +162,10 @@ def find_disk(seen: InUse, row: Row, name: DiskName) -> NamedDisk:
     spot = around.spot_of(ref, path)
     if around.store_at(spot) is not None:
         return _volume(seen, row, name, _key_of_path(seen, name, path, spot))
-    return NamedDisk(name, path, (spot,), ref, tuple(around.same_url(spot)), around.files(ref))
+    files, stem = around.files(ref), path.parts[-1].removesuffix(".vmdk")
+    beside = files.names(path._replace(parts=path.parts[:-1]), f"{stem}*.vmdk")
+    datastores = tuple(around.same_url(spot))
+    return NamedDisk(name, path, (spot,), ref, datastores, files, beside=tuple(beside))
 
 
 def _key_of_path(seen: InUse, name: DiskName, path: DatastorePath, spot: Spot) -> VolumeKey:
