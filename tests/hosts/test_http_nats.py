@@ -1,15 +1,13 @@
 """The HTTP host beside workers: one record for a request whichever way it comes, every result in the stream."""
 
 import asyncio
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from support.http_host import HttpHost, request, result_of, running, settings_of, toml, until
+from support.http_host import HttpHost, linked, request, result_of, until
 from support.jetstream import producer, ready
 from support.jetstream import until as come_about
 from support.machines import vms
@@ -22,22 +20,6 @@ from vsphere_functions.hosts.nats_setup import setup
 from vsphere_functions.hosts.redrive import redrive
 from vsphere_functions.local.nats_server import NatsServer
 from vsphere_functions.local.vcenter import SimulatedVCenter
-from vsphere_functions.runtime.settings import Settings, load
-
-LIMITS = toml("limits", {"attempts": 2, "retry_seconds": 0.1})
-WORKER = toml("worker", {"health_host": "127.0.0.1", "health_port": 0, "drain_seconds": 5})
-
-
-@contextmanager
-def linked(
-    folder: Path, server: NatsServer, vcenter: SimulatedVCenter, target: str | None = None, **nats: Any
-) -> Iterator[tuple[HttpHost, Settings]]:
-    """A host on the NATS server, and its settings."""
-    section = toml("nats", {"url": server.url, "ack_wait_seconds": 2, **nats})
-    text = settings_of(vcenter, more=section + LIMITS + WORKER)
-    folder.mkdir(exist_ok=True)
-    with running(folder, text, target) as host:
-        yield host, load(folder / "vsphere-functions.toml")
 
 
 def problems(host: HttpHost) -> dict[str, str]:

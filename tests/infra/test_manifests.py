@@ -17,7 +17,7 @@ from vsphere_functions.hosts.nats_names import REQUESTS
 from vsphere_functions.hosts.nats_permissions import ACCOUNT
 from vsphere_functions.hosts.nats_setup import setup
 from vsphere_functions.local.nats_server import NatsServer
-from vsphere_functions.runtime.settings import Limits, Nats, Settings, VCenter
+from vsphere_functions.runtime.settings import Http, Limits, Nats, Settings, VCenter
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -176,7 +176,8 @@ def _target(service: Manifest) -> str:
 def test_a_call_may_take_as_long_as_its_work_and_a_broker_waits_longer() -> None:
     for service in of_kind("Service", "knative"):
         spec = service["spec"]["template"]["spec"]
-        assert Limits().budget_seconds < spec["timeoutSeconds"] <= 600, "Knative's default maximum"
+        assert Limits().budget_seconds < Http().answer_seconds < spec["timeoutSeconds"]
+        assert spec["timeoutSeconds"] <= 600, "Knative's default maximum"
         assert spec["responseStartTimeoutSeconds"] == spec["timeoutSeconds"], "the answer comes as a whole"
         for trigger in of_kind("Trigger", "knative"):
             patience = trigger["spec"]["delivery"]["timeout"].removeprefix("PT").removesuffix("S")

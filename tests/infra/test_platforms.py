@@ -24,7 +24,7 @@ from vsphere_functions.cli.infra import facts
 from vsphere_functions.cli.infra.__main__ import INFRA
 from vsphere_functions.local.children import end, start
 from vsphere_functions.local.nats_server import nats_server_binary
-from vsphere_functions.runtime.settings import Limits, Worker, load
+from vsphere_functions.runtime.settings import Http, Limits, Worker, load
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -109,7 +109,8 @@ def test_the_watchdog_starts_the_entry_and_waits_longer_than_a_call() -> None:
             for name, value in function["environment"].items()
             if name.endswith(("timeout", "interval"))
         }
-        assert Limits().budget_seconds < seconds["exec_timeout"] < seconds["write_timeout"]
+        assert Limits().budget_seconds < Http().answer_seconds < seconds["exec_timeout"]
+        assert seconds["exec_timeout"] < seconds["write_timeout"]
         assert seconds["healthcheck_interval"] < 10, "so long it takes new calls after SIGTERM"
 
 

@@ -19,7 +19,9 @@ from vsphere_events.cloud_event import CloudEvent
 from vsphere_events.envelope import Mode, from_http, to_http
 from vsphere_events.subjects import Kind, event_type
 from vsphere_functions.local.children import end, start
+from vsphere_functions.local.nats_server import NatsServer
 from vsphere_functions.local.vcenter import SimulatedVCenter
+from vsphere_functions.runtime.settings import Settings, load
 
 MAIN = Path(__file__).parents[2] / "functions" / "main.py"
 START_SECONDS = 30
@@ -27,6 +29,10 @@ _SERVE = (
     "from vsphere_functions.hosts.http import serve; from vsphere_functions.runtime.settings import load; "
 )
 _SERVE += "from vsphere_functions.runtime import telemetry; telemetry.configure(); serve(load(), '127.0.0.1', {port})"
+
+
+LIMITS = {"attempts": 2, "retry_seconds": 0.1}
+WORKER = {"health_host": "127.0.0.1", "health_port": 0, "drain_seconds": 5}
 
 
 class HttpHost:
@@ -96,6 +102,23 @@ def running(folder: Path, settings: str, target: str | None = None, **environmen
     finally:
         host.client.close()
         end(process, 10)
+
+
+@contextmanager
+def linked(
+    folder: Path,
+    server: NatsServer,
+    vcenter: SimulatedVCenter,
+    target: str | None = None,
+    more: str = "",
+    **nats: Any,
+) -> Iterator[tuple[HttpHost, Settings]]:
+    """Run a host that keeps its records on the NATS server, and give its settings too."""
+    section = toml("nats", {"url": server.url, "ack_wait_seconds": 2, **nats})
+    text = settings_of(vcenter, more=section + toml("limits", LIMITS) + toml("worker", WORKER) + more)
+    folder.mkdir(exist_ok=True)
+    with running(folder, text, target) as host:
+        yield host, load(folder / "vsphere-functions.toml")
 
 
 def result_of(response: httpx.Response, mode: Mode = Mode.BINARY) -> CloudEvent:

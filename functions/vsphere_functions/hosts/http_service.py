@@ -29,6 +29,7 @@ _ENDING = "the process is shutting down"
 _FOR_PROBES = 2  # threads that requests never take
 _FOR_CANCELS = 4  # threads beside those that long creates fill
 _STORE_PAUSE = 5
+_STILL_RUNS = 5
 _AFTERWARDS = 2  # seconds for leases to be let go
 
 
@@ -70,7 +71,10 @@ class Service:
         self._vcenters.look()
 
     async def respond(self, request: Request, function: str | None) -> Response:
-        """Do what a request asks, of one function or of any; whoever gives up waiting does not stop it."""
+        """Do what a request asks, of one function or of any; whoever gives up waiting does not stop it.
+
+        Platforms end calls at a limit of theirs, each in its own way; before that the caller is asked to come again.
+        """
         try:
             address, mode = await receive(request, function, self._settings)
         except answers.Rejected as rejected:
@@ -83,12 +87,11 @@ class Service:
         task = asyncio.create_task(self._answer(address, mode))
         self._running[task] = cancels
         task.add_done_callback(self._running.pop)
-        try:
-            return await asyncio.shield(task)
-        except asyncio.CancelledError:
-            if task.cancelled():
-                return answers.later(0, _ENDING)
-            raise
+        await asyncio.wait({task}, timeout=self._settings.http.answer_seconds)
+        if not task.done():
+            telemetry.log().info("a request goes on beyond its call", request=address.token)
+            return answers.later(_STILL_RUNS, "it takes longer than a call may and goes on; ask again")
+        return answers.later(0, _ENDING) if task.cancelled() else task.result()
 
     async def ready(self) -> Response:
         """Say whether requests can be served, and what is missing."""

@@ -212,6 +212,11 @@ class Http(Section):
     slots: Count = Field(
         16, description="requests that run at once over HTTP; above that 503, so probes answer"
     )
+    answer_seconds: Seconds = Field(
+        580,
+        description="time after which a request that still runs is answered 503 and goes on; "
+        "below the platform's limit for a call",
+    )
 
 
 class Settings(Section):
