@@ -23,7 +23,7 @@ from vsphere_functions.local.tools import ensure
 def main() -> int:
     """Run once; 0 when all agrees."""
     options = _options()
-    console = Console(width=120 if not sys.stdout.isatty() else None)
+    console = Console(width=160 if not sys.stdout.isatty() else None)
     schedule = draw(options.seed, options.requests, options.kills)
     console.print(f"seed {schedule.seed}, schedule {schedule.digest}: {len(schedule.requests)} requests")
     ensure("vcsim", "govc", "toxiproxy")

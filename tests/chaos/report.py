@@ -11,6 +11,7 @@ from rich.table import Table
 from chaos.compare import tally
 from chaos.run import Verdict
 from chaos.schedule import Schedule
+from vsphere_events.code import Code
 
 SHOWN = 40
 """Differences that are printed; the rest is counted."""
@@ -32,7 +33,7 @@ def show(console: Console, schedule: Schedule, verdict: Verdict) -> None:
 def _requests(verdict: Verdict) -> Table:
     counts = tally(verdict.results)
     codes = sorted({code for one in counts.values() for code in one}, key=lambda code: code.number)
-    table = Table("function", *(str(code) for code in codes), "median s", "longest s", title="requests")
+    table = Table("function", *(_short(code) for code in codes), "median s", "longest s", title="requests")
     for function, by_code in sorted(counts.items()):
         taken = verdict.durations.get(function) or [0.0]
         cells = (str(by_code[code] or "") for code in codes)
@@ -47,3 +48,10 @@ def _blows(verdict: Verdict) -> Table:
     for kind, times in sorted(verdict.happened.items()):
         table.add_row(kind, str(times))
     return table
+
+
+def _short(code: Code) -> str:
+    """Break a code's name into lines, so that a dozen of them fit."""
+    return "".join(
+        f"\n{letter}" if letter.isupper() and at else letter for at, letter in enumerate(str(code))
+    )

@@ -11,7 +11,7 @@ from typing import Any
 
 from chaos.blows import Blows
 from chaos.compare import Result, differences, leftovers, results
-from chaos.found import Found, Witness, look_at_vcenter
+from chaos.found import Found, Witness, let_claims_grow_old, look_at_vcenter
 from chaos.producers import Ledger, produce_all
 from chaos.schedule import Schedule
 from chaos.site import Site
@@ -66,6 +66,7 @@ async def _run(site: Site, schedule: Schedule, idle: float) -> Verdict:
             found = await _look(site, schedule, witness)
             verdict = list(differences(schedule.requests, found, before))
             if not verdict:
+                let_claims_grow_old(site)
                 verdict += await _clear(site, found)
                 found.leases = await witness.leases()
                 await asyncio.to_thread(look_at_vcenter, site, found)

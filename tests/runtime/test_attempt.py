@@ -12,11 +12,13 @@ from support.functions import UUID, World, address, desk, performed, request
 from vsphere_events.cloud_event import CloudEvent
 from vsphere_events.code import Code
 from vsphere_events.error import CallError
+from vsphere_events.machine import CreateMachineRequest
+from vsphere_functions.context import Context
 from vsphere_functions.runtime.catalogue import CATALOGUE
 from vsphere_functions.runtime.operations import Foreign, Record
 from vsphere_functions.runtime.perform import Again, Delivery, Desk, Ending, Finished
 from vsphere_functions.runtime.store import Bucket, Entry, MemoryStore, StoreError
-from vsphere_functions.steps import Step
+from vsphere_functions.steps import Step, Steps
 
 
 def ignore(_progress: CloudEvent) -> None:
@@ -230,3 +232,28 @@ def test_records_that_do_not_answer_before_the_work_use_up_no_try(bucket: Bucket
         store.away = False
         assert isinstance(make(one, event, sequence=1), Finished)
     assert world.effects == ["create m-1"]
+
+
+@pytest.mark.parametrize("begun", [True, False])
+def test_a_create_that_a_later_delete_overtakes_takes_back_what_it_had_begun(begun: bool) -> None:
+    world, undone = World(), list[str]()
+
+    def break_off(_ctx: Context) -> None:
+        raise CallError(Code.UNAVAILABLE, "away")
+
+    def undo(request: CreateMachineRequest, _ctx: Context) -> Steps[None]:
+        undone.append(request.machine_name)
+        yield Step("undo", "", "undone")
+
+    with desk(world) as plain:
+        one, event = replace(plain, undos={"create_machine": undo}), request()
+        if begun:
+            world.between = break_off
+            assert isinstance(make(one, event, sequence=1), Again)
+        make(one, request("delete_machine"), "delete_machine", sequence=2)
+        error = error_of(make(one, event, sequence=1))
+    assert (error["code"], error["message"]) == (
+        "Canceled",
+        "a later request has removed it; nothing was made",
+    )
+    assert undone == ["m-1"] * begun

@@ -139,7 +139,8 @@ class Attempt:
     async def _work(self) -> Result | CallError | Wait:
         """Run the function, unless a later request for the same thing has been faster; undo it when that is wanted."""
         outcome: Result | CallError | Wait = stopped(self._held.record)
-        if not self._held.record.canceling:
+        undoes = self._held.record.canceling
+        if not undoes:
             assert isinstance(self._prepared, Call)
             try:
                 if not await self._before(self._announce(self._prepared)):
@@ -147,10 +148,17 @@ class Attempt:
                 outcome = await self._run(self._prepared)
             except CallError as error:
                 outcome = error
-        return await self._undo(outcome) if self._held.record.canceling else outcome
+                undoes = (
+                    error.code is Code.CANCELED and self._held.record.attempts > 1
+                )  # a later removal is faster
+        return await self._undo(outcome) if undoes or self._held.record.canceling else outcome
+
+    def _has_begun(self) -> bool:
+        """Tell whether an earlier try may have changed something."""
+        return self._held.record.attempts > 1 or self._held.record.last_known_state is not None
 
     async def _undo(self, outcome: Result | CallError | Wait) -> Result | CallError | Wait:
-        """Take back what a canceled request has made; what cannot be taken back stays, and so does its outcome."""
+        """Take back what a canceled or overtaken request has made; what cannot be undone stays, as does its outcome."""
         if isinstance(outcome, Wait) or self._address.function.name not in self._desk.undos:
             return outcome
         assert isinstance(self._prepared, Call)
@@ -160,7 +168,9 @@ class Attempt:
         except CallError as error:
             error.message = f"canceled, but not all of it could be undone: {error.message}"
             return error
-        return left if isinstance(left, Wait) else stopped(self._held.record)
+        if isinstance(left, Wait):
+            return left
+        return stopped(self._held.record) if self._held.record.canceling else outcome
 
     async def _run(self, call: Call, *, undo: bool = False) -> Result | Wait:
         record = self._held.record
