@@ -110,7 +110,7 @@ def test_a_sweep_holds_what_it_is_to_delete_as_others_do() -> None:
     data = {"providerSpec": {"tags": TAGS}, "machines": [], "minAgeSeconds": 0, "delete": ids}
     sweep, delete = call("find_orphans", data), call("delete_machine", MACHINE)
     assert sweep.identities[1:] == (*delete.identities, *call("destroy_volume", {"id": "v"}).identities)
-    assert sweep.role is Role.OTHER
+    assert sweep.role is Role.SWEEPS
 
 
 def test_calls_for_one_volume_meet_at_its_identity() -> None:

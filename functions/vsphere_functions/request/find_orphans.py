@@ -8,9 +8,10 @@ ended. No whole volume is one, nor a disk that was found there. As with list_mac
 
 `delete` takes ids that an earlier answer gave. Each is looked at again, with its machine or volume held: it has to be
 an orphan still, and the same incarnation. It goes the way that delete_machine and destroy_volume go: what a machine was
-not born with is detached and reported. FailedPrecondition, with nothing deleted, when `machines` is empty or more than
-half of the owner's machines would go. One that cannot be deleted stays among the orphans, with the reason. What is
-gone already is among the deleted, so a request that was interrupted tells all of it.
+not born with is detached and reported. FailedPrecondition, with nothing deleted, when `machines` is empty, when more
+than half of the owner's machines would go, or when a later request has created one of them anew. One that cannot be
+deleted stays among the orphans, with the reason. What is gone already is among the deleted, so a request that was
+interrupted tells all of it.
 Source: the orphan collection of Gardener's machine controller; Destroy_Task of the vSphere API.
 """
 

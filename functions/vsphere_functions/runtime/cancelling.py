@@ -8,6 +8,8 @@ from vsphere_events.subjects import request_token
 from vsphere_functions.runtime.operations import Record, canceled
 from vsphere_functions.runtime.store import Bucket, Store, StoreError
 
+_PAUSE = 0.02  # seconds
+
 
 class Cancelling:
     """The records of requests to one vCenter, for whoever wants one to stop (the Requests protocol)."""
@@ -38,6 +40,7 @@ class Cancelling:
             wish = canceled(record, source, event_id)
             if wish == record or await self._put(key, wish, entry and entry.revision):
                 return "absent" if record is None or record.digest is None else record.state.value
+            await asyncio.sleep(_PAUSE)  # in a cluster, what was read may be older than what was written
 
     async def _put(self, key: str, wish: Record, revision: int | None) -> bool:
         if revision is None:

@@ -40,6 +40,7 @@ _ROLES: Mapping[str, Role] = {
     "create_volume": Role.CREATES,
     "copy_volume": Role.CREATES,
     "destroy_volume": Role.REMOVES,
+    "find_orphans": Role.SWEEPS,
 }
 
 

@@ -15,6 +15,7 @@ class Role(Enum):
     CREATES = "creates"
     REMOVES = "removes"
     STOPS = "stops"
+    SWEEPS = "sweeps"
     OTHER = "other"
 
 

@@ -14,12 +14,20 @@ async def take_turn(store: Store, call: Call, sequence: int | None) -> bool:
     """
     if sequence is None:
         return True
-    key = call.identities[0]
+    if (
+        call.role is Role.SWEEPS
+    ):  # each that it is to delete has an order of its own, the owner's machines have none
+        for key in call.identities[1:]:
+            await _take(store, key, call, Role.REMOVES, sequence)
+    return await _take(store, call.identities[0], call, call.role, sequence)
+
+
+async def _take(store: Store, key: str, call: Call, role: Role, sequence: int) -> bool:
     entry: Entry | None = None
     while True:
         known = Identity.load(entry and entry.value)
-        now = ordered(known, call.role, sequence, call.address.key, incarnation=call.incarnation).dump()
-        if call.role is Role.CREATES and known.remover and await _goes_on(store, known.remover):
+        now = ordered(known, role, sequence, call.address.key, incarnation=call.incarnation).dump()
+        if role is Role.CREATES and known.remover and await _goes_on(store, known.remover):
             return False
         if entry is None:  # most are new; whether this one is, the write tells
             written = await store.create(Bucket.IDENTITIES, key, now)
