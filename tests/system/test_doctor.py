@@ -112,7 +112,7 @@ async def messages(given: Settings) -> dict[str, int]:
             "make room",
         ),
         ({"nats": None}, "nats", WARNING, "no section [nats]", "HTTP only"),
-        ({"nats": {"url": f"nats://127.0.0.1:{NO_ONE}"}}, "nats", FAULT, str(NO_ONE), "nats.url"),
+        ({"nats": {"url": f"nats://127.0.0.1:{NO_ONE}"}}, "nats", FAULT, "127.0.0.1", "nats.url"),
         (
             {"nats": {"ack_wait_seconds": 9}},
             "nats consumers",
