@@ -58,11 +58,17 @@ def no_record_before_publish() -> None:
     owed: dict[str, Callable[[], Awaitable[None]]] = {}
 
     async def later(self: Held, record: Any, patience: float) -> None:
-        if record.final:
-            owed[record.id] = lambda: write(self, record, patience)
-            self.record = record
-        else:
+        before = self.record
+        if not record.final:
             await write(self, record, patience)
+            return
+
+        async def store() -> None:
+            self.record = before
+            await write(self, record, patience)
+
+        owed[record.id] = store
+        self.record = record
 
     async def published_first(self: Inbox, message: Msg, address: Any, mode: Any, ending: Finished) -> None:
         if ending.dead:

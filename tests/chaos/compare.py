@@ -58,6 +58,7 @@ def differences(requests: tuple[Asked, ...], found: Found, before: Found) -> Ite
         yield from (f"{thing}: {odd}" for odd in contradictions(about))
     yield from _machines(ops, found)
     yield from _volumes(ops, found)
+    yield from by_turns(found.changes)
     if found.other_vms != before.other_vms:
         yield f"VMs elsewhere: {found.other_vms}, at first {before.other_vms}"
     if found.waiting:
@@ -73,6 +74,23 @@ def leftovers(found: Found, before: Found) -> Iterator[str]:
     )
     yield from (f"a file is left: {name}" for name in sorted(found.files - before.files))
     yield from (f"a file is gone: {name}" for name in sorted(before.files - found.files))
+
+
+def by_turns(changes: Iterable[str]) -> Iterator[str]:
+    """Name the tries that changed a thing after another try had: of two, one has to have lost it for good.
+
+    A change is a line of its holder, the keys of the things, and its method, separated by tabs.
+    """
+    last: dict[str, str] = {}
+    past: dict[str, set[str]] = defaultdict(set)
+    for change in changes:
+        holder, keys, method = change.split("\t")
+        for key in keys.split(","):
+            if last.get(key, holder) != holder:
+                past[key].add(last[key])
+            last[key] = holder
+            if holder in past[key]:
+                yield f"{method} of {holder}: another try had changed the same thing ({key}) meanwhile"
 
 
 def _of_request(asked: Asked, found: Found, result: Result | None) -> Iterator[str]:

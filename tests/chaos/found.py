@@ -42,7 +42,10 @@ class Standing:
 
 @dataclass
 class Found:
-    """The state of everything; `answers` are the messages of the results stream by token, `heard` those on the wire."""
+    """The state of everything; `answers` are the messages of the results stream by token, `heard` those on the wire.
+
+    `changes` are those of the vCenter in their order: who held what, of which things, by which method.
+    """
 
     machines: dict[str, list[Standing]] = field(default_factory=dict)
     other_vms: list[str] = field(default_factory=list)
@@ -54,6 +57,7 @@ class Found:
     dead: int = 0
     waiting: int = 0
     leases: list[str] = field(default_factory=list)
+    changes: list[str] = field(default_factory=list)
 
 
 class Witness:
@@ -173,6 +177,7 @@ def look_at_vcenter(site: Site, found: Found) -> None:
             standing = Standing(row["config.uuid"], row["runtime.powerState"])
             found.machines.setdefault(row["name"], []).append(standing)
     found.files, found.volumes = _files(site), _volumes(site)
+    found.changes = site.changes.read_text().splitlines()
 
 
 def _home(site: Site) -> Path:

@@ -54,6 +54,7 @@ HARM = {
 }
 """How often what befalls the cluster; kills come on top, as many as are asked for."""
 
+UNMADE_BY = {"create_machine": "delete_machine", "create_volume": "destroy_volume"}
 REPLIES = (
     *("CloneVM_Task", "ReconfigVM_Task", "PowerOnVM_Task", "PowerOffVM_Task", "Destroy_Task"),
     *("CreateVirtualDisk_Task", "MoveVirtualDisk_Task", "MoveDatastoreFile_Task", "DeleteDatastoreFile_Task"),
@@ -146,15 +147,15 @@ def draw(seed: int, requests: int, kills: int | None = None) -> Schedule:
 def _requests(dice: random.Random, count: int) -> list[Asked]:
     things = max(count // 14, 2)
     made: list[Asked] = []
-    for number, function in enumerate(_drawn(dice, WEIGHTS, count)):
+    for number, drawn in enumerate(_drawn(dice, WEIGHTS, count)):
+        last = made[-1] if made else None
+        duel = last is not None and _is_duel(last)
+        function = UNMADE_BY[last.function] if last and duel else drawn
         producer, waits = dice.randrange(PRODUCERS), dice.random() < 0.08
         thing = f"{'data' if _is_of_volumes(function) else 'm'}-{dice.randrange(things):02}"
-        if (
-            made and dice.random() < 0.4
-        ):  # about the same as the one before, right behind it: order shows there
-            last = made[-1]
+        if last and (duel or dice.random() < 0.4):  # about the same, right behind it: order shows there
             producer, waits = last.producer, False
-            thing = last.thing if last.thing[:2] == thing[:2] else thing
+            thing = last.thing if _is_of_volumes(function) == _is_of_volumes(last.function) else thing
         made.append(
             Asked(
                 number,
@@ -164,10 +165,16 @@ def _requests(dice: random.Random, count: int) -> list[Asked]:
                 _data(function, thing, other=dice.randrange(things), earlier=_earlier(dice, made)),
                 waits=waits,
                 twice=dice.random() < 0.04,
-                mishap=_mishap(dice, function),
+                mishap=None if duel else _mishap(dice, function),
             )
         )
     return made
+
+
+def _is_duel(one: Asked) -> bool:
+    """Say whether a create's worker is stopped before a change: then what unmakes it follows, and it wakes too late."""
+    stopped = one.mishap and (one.mishap.point, one.mishap.action) == ("change", "stop")
+    return bool(stopped) and one.function in UNMADE_BY
 
 
 def _is_of_volumes(function: str) -> bool:
@@ -181,7 +188,9 @@ def _earlier(dice: random.Random, made: list[Asked]) -> tuple[str, str]:
 
 
 def _mishap(dice: random.Random, function: str) -> Mishap | None:
-    if dice.random() > 0.09 or function.startswith(("get_", "list_", "validate_")):
+    if dice.random() > (0.16 if function in UNMADE_BY else 0.08) or function.startswith(
+        ("get_", "list_", "validate_")
+    ):
         return None
     point = _drawn(dice, POINTS, 1)[0]
     if point == "clone":

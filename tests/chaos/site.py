@@ -80,6 +80,8 @@ class Site:
             self.home = Path(self._cleanup.enter_context(tempfile.TemporaryDirectory(prefix="chaos-")))
             self.struck = self.home / "struck"
             self.struck.mkdir()
+            self.changes = self.home / "changes"
+            self.changes.touch()
             self._cleanup.enter_context(self.cluster)
             self._cleanup.enter_context(self.vcenter)
             self._open_links()
@@ -167,5 +169,6 @@ class Site:
             "PYTHONPATH": os.pathsep.join(filter(None, paths)),
             "MISHAPS": str(mishaps),
             "STRUCK": str(self.struck),
+            "CHANGES": str(self.changes),
             **({"BREAK": self._broken} if self._broken else {}),
         }

@@ -1,7 +1,8 @@
 """A worker of the real functions that is struck where its schedule says, and that can be broken on purpose.
 
 Environment: MISHAPS, a JSON file {request token: [point, action, nth]}; STRUCK, a folder with a file for each mishap
-that has happened, so that each happens once in a run; BREAK, the name of a mechanism to do without.
+that has happened, so that each happens once in a run; CHANGES, a file that tells of each change of the vCenter which
+try makes it, by what it holds, and of which things; BREAK, the name of a mechanism to do without.
 
 Points: `change`, before a change of the vCenter is even checked by the fence; `changed`, when the call has been
 answered; `clone`, between the fence and the clone; `stored`, when the result is stored and not yet published;
@@ -23,6 +24,7 @@ from chaos.breaks import BREAKS
 from vsphere_functions.hosts.jetstream import worker
 from vsphere_functions.hosts.nats_outbox import Outbox
 from vsphere_functions.runtime import telemetry
+from vsphere_functions.runtime.leases import Lease
 from vsphere_functions.runtime.settings import load
 from vsphere_functions.vsphere.session import Session
 from vsphere_functions.vsphere.vcenter import VCenter
@@ -60,6 +62,21 @@ class Mishaps:
         return True
 
 
+def tell_of_changes(file: Path) -> None:
+    """Write a line for each change that the fence lets pass, in the order in which all processes make them."""
+    change = VCenter.change
+
+    def changing(self: VCenter, step: str, ref: Any, method: str, /, **named: Any) -> Any:
+        self.fence.check()
+        if isinstance(self.fence, Lease):
+            line = f"{self.fence.holder.decode()}\t{','.join(self.fence._keys)}\t{method}\n"
+            with file.open("a") as lines:
+                lines.write(line)
+        return change(self, step, ref, method, **named)
+
+    VCenter.change = changing  # type: ignore[method-assign, assignment]  # so that it is told
+
+
 def strike(mishaps: Mishaps) -> None:
     """Put the points into place."""
     change, call, publish = VCenter.change, Session.call, Outbox.result
@@ -90,6 +107,7 @@ def main() -> int:
     planned = json.loads(Path(os.environ["MISHAPS"]).read_text())
     if broken := os.environ.get("BREAK"):
         BREAKS[broken]()
+    tell_of_changes(Path(os.environ["CHANGES"]))
     strike(Mishaps(planned, Path(os.environ["STRUCK"])))
     return worker(load())
 

@@ -2,6 +2,7 @@
 
 import pytest
 
+from chaos.compare import by_turns
 from chaos.fates import Fate, Op, contradictions, fate_of
 from chaos.run import run
 from chaos.schedule import WEIGHTS, draw
@@ -84,3 +85,10 @@ def test_results_that_cannot_all_be_true_are_named() -> None:
     assert len(contradictions([made, gone, Op(3, "create_machine", OK, "a")])) == 1
     assert contradictions([Op(1, "create_machine", Code.CANCELED), gone]) == []
     assert len(contradictions([Op(3, "create_machine", Code.CANCELED), gone])) == 1
+
+
+def test_of_two_tries_that_change_a_thing_by_turns_one_is_named() -> None:
+    one, two = "a first\tkey\tCloneVM_Task", "b second\tkey,other\tDestroy_Task"
+    assert list(by_turns([one, one, two, two])) == []
+    assert list(by_turns([one, "b second\tother\tDestroy_Task", one])) == []
+    assert len(list(by_turns([one, two, one]))) == 1
