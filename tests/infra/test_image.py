@@ -6,14 +6,13 @@ import json
 import os
 import re
 import signal
-import socket
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import httpx
 import pytest
 
-from support.http_host import request, result_of, until
+from support.http_host import free_port, request, result_of, until
 from support.image import CHECKOUT, FOLDER, Image, pinned, stages
 from support.manifests import containers
 from vsphere_events.envelope import Mode, to_http
@@ -91,12 +90,6 @@ def platform(vcenter: SimulatedVCenter, **more: str) -> dict[str, str]:
         "PORT": str(free_port()),
         **more,
     }
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port: int = free.getsockname()[1]
-        return port
 
 
 def probed(name: str) -> set[str]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import socket
 import subprocess
 import tomllib
 from typing import TYPE_CHECKING, Any, Literal
@@ -15,7 +14,7 @@ import yaml
 from jsonschema import Draft202012Validator
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from support.http_host import until
+from support.http_host import free_port, until
 from support.image import stages
 from support.manifests import Checker, misspelt, of_kind
 from vsphere_events.functions import FUNCTIONS
@@ -98,7 +97,8 @@ def test_the_watchdog_starts_the_entry_and_waits_longer_than_a_call() -> None:
     final = stages(INFRA / "openfaas" / "Dockerfile")[-1]
     base = stages(INFRA / "container" / "Dockerfile")[-1]
     given = final.pairs("ENV")
-    assert given.keys() - {"PORT"} <= WATCHDOG
+    assert given.keys() - {"PORT", "TMPDIR"} <= WATCHDOG
+    assert given["TMPDIR"] == "/tmp", "where its lock file is looked for"
     assert given["mode"] == "http"
     assert given["upstream_url"] == f"http://127.0.0.1:{given['PORT']}"
     assert given["PORT"] != "8080", "the watchdog's own"
@@ -173,12 +173,6 @@ def test_the_nats_of_compose_starts_by_its_command_and_answers_its_check(tmp_pat
         until(answers, 60)
     finally:
         end(process)
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port: int = free.getsockname()[1]
-        return port
 
 
 def environment_of(unit: str) -> dict[str, str]:

@@ -77,7 +77,7 @@ def running(folder: Path, settings: str, target: str | None = None, **environmen
     """Run a target under functions-framework, or the router, with settings as TOML text."""
     config = folder / "vsphere-functions.toml"
     config.write_text(settings)
-    log, port = folder / "http.log", _free_port()
+    log, port = folder / "http.log", free_port()
     command = [sys.executable, "-c", _SERVE.format(port=port)]
     if target:
         script = str(Path(sys.executable).with_name("functions-framework"))
@@ -178,7 +178,8 @@ def _await(host: HttpHost) -> None:
     until(answers, START_SECONDS)
 
 
-def _free_port() -> int:
+def free_port() -> int:
+    """A port that was free a moment ago."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         port: int = free.getsockname()[1]
         return port

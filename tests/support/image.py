@@ -11,7 +11,7 @@ import shutil
 import stat
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -120,9 +120,13 @@ class Image:
 
     def start(self, log: Path, *arguments: str, **environment: str) -> subprocess.Popen[str]:
         """Start the entry as a platform does: with the image's environment, the platform's and no other."""
+        return self.run(log, [*self._found("ENTRYPOINT"), *arguments], environment)
+
+    def run(self, log: Path, command: Sequence[str], environment: dict[str, str]) -> subprocess.Popen[str]:
+        """Start another command in the image."""
         with log.open("a") as out:
             return start(
-                [*self._found("ENTRYPOINT"), *arguments],
+                command,
                 cwd=self._workdir(),
                 env=self._environment() | environment,
                 stdout=out,

@@ -18,6 +18,7 @@ The gateway's upstream_timeout, and the ingress before it, have to be at least a
 _IMAGE_ABOUT = """
 The image behind of-watchdog in its HTTP mode; build infra/container/Dockerfile first.
 After SIGTERM the watchdog takes calls for healthcheck_interval and then waits for those that run.
+OpenFaaS looks for the watchdog's lock file in /tmp, which it lets a function write to.
 """
 
 
@@ -37,6 +38,7 @@ def _dockerfile() -> str:
         "upstream_url": f"http://127.0.0.1:{UPSTREAM_PORT}",
         "ready_path": "/readyz",
         "prefix_logs": "false",
+        "TMPDIR": "/tmp",  # noqa: S108 - the platform's own place
     }
     lines = " \\\n    ".join(f'{name}="{value}"' for name, value in environment.items())
     return (
