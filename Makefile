@@ -25,6 +25,7 @@ chaos: $(VENV)/.ready  ## kill, cut and stall everything under load, and compare
 soak: $(VENV)/.ready  ## run the long forms of the random tests
 	MODEL_STEPS=1000 MCM_MACHINES=1000 $(BIN)/pytest --timeout 1800 tests/system/test_machines_model.py tests/system/test_mcm_loop.py
 	LONG_CLONE_SECONDS=30 $(BIN)/pytest --timeout 1800 tests/hosts/test_http_long.py
+	MODEL_STEPS=2000 $(BIN)/pytest --timeout 3600 tests/system/test_volumes_model.py
 	$(BIN)/python benchmarks/creates.py
 	$(BIN)/python benchmarks/backpressure.py
 

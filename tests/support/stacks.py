@@ -44,15 +44,20 @@ async def messages_on(producer: Producer, event: CloudEvent, function: str = "cr
 
 def dying_worker(stack: Stack, dies_at: str) -> subprocess.Popen[str]:
     """Start a worker of the real functions that kills itself at a step; see support.dying_worker."""
+    return start_python(stack, "support.dying_worker", DIES_AT=dies_at)
+
+
+def start_python(stack: Stack, module: str, **more: str) -> subprocess.Popen[str]:
+    """Run a module of the tests in a process that finds the stack by its environment."""
     environ = {key: value for key, value in os.environ.items() if not key.startswith(PREFIX)}
     paths = filter(None, [str(Path(__file__).parent.parent), os.environ.get("PYTHONPATH")])
     return start(
-        [sys.executable, "-m", "support.dying_worker"],
+        [sys.executable, "-m", module],
         env={
             **environ,
             FILE: str(stack.config),
             f"{PREFIX}WORKER__HEALTH_PORT": "0",
             "PYTHONPATH": os.pathsep.join(paths),
-            "DIES_AT": dies_at,
+            **more,
         },
     )
