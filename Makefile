@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 COMPILE := $(BIN)/uv pip compile --quiet --generate-hashes --universal --python-version 3.11 \
   --no-emit-index-url --no-emit-find-links --custom-compile-command "make lock"
 
-.PHONY: help setup demo test chaos soak bench check docs infra image-check tools lock
+.PHONY: help setup demo test fuzz chaos soak bench check docs infra image-check tools lock
 help:  ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
@@ -18,6 +18,10 @@ test: $(VENV)/.ready  ## run the tests with coverage
 	$(BIN)/python -m vsphere_functions.local.tools vcsim govc natscli toxiproxy kubeconform kustomize
 	$(BIN)/python tests/support/schemas.py
 	$(BIN)/pytest -n 3 --dist worksteal --cov --cov-report=term:skip-covered --cov-fail-under=95
+
+fuzz: $(VENV)/.ready requirements/fuzz.txt  ## feed the codec and all models with broken input, guided by coverage; SEED=… SECONDS=600
+	$(BIN)/uv pip install --quiet --require-hashes -r requirements/fuzz.txt
+	PYTHONPATH=tests $(BIN)/python -m fuzz $(if $(SEED),--seed $(SEED)) $(if $(SECONDS),--seconds $(SECONDS))
 
 chaos: $(VENV)/.ready  ## kill, cut and stall everything under load, and compare; SEED=… REQUESTS=…
 	PYTHONPATH=tests $(BIN)/python -m chaos $(if $(SEED),--seed $(SEED)) $(if $(REQUESTS),--requests $(REQUESTS))
@@ -57,6 +61,7 @@ lock: $(VENV)/.ready  ## resolve the requirements anew (needs the package index)
 	$(COMPILE) --upgrade pyproject.toml --extra local --group dev -o requirements/dev.txt
 	$(COMPILE) --upgrade pyproject.toml -o requirements/runtime.txt
 	$(COMPILE) --upgrade --group pyproject.toml:go -o requirements/go.txt
+	$(COMPILE) --upgrade --group pyproject.toml:fuzz -o requirements/fuzz.txt
 	$(COMPILE) --upgrade --group pyproject.toml:build -o requirements/build.txt
 	$(COMPILE) --upgrade --no-deps --group pyproject.toml:schemas -o requirements/schemas.txt
 	$(COMPILE) --upgrade requirements/uv.in -o requirements/uv.txt

@@ -30,6 +30,12 @@ def router(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HttpHost]:
         yield host
 
 
+@pytest.fixture(scope="module")
+def router_in_a_hurry(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HttpHost]:
+    with running(tmp_path_factory.mktemp("hurry"), NOWHERE + toml("http", {"receive_seconds": 0.3})) as host:
+        yield host
+
+
 def without(name: str) -> dict[str, str]:
     return {key: value for key, value in BINARY.items() if key != name}
 
@@ -122,6 +128,48 @@ def test_a_caller_that_leaves_in_the_middle_of_its_request_is_no_trouble(router:
         sent.sendall(b"{")
     assert router.call(request("get_volume_ids", data={"pvSpecList": []})).data == {"volumeIDs": []}
     assert "error" not in router.log.lower()
+
+
+@pytest.fixture(scope="module", params=["router", "functions-framework"])
+def impatient(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[HttpHost]:
+    soon, folder = toml("http", {"receive_seconds": 0.3}), tmp_path_factory.mktemp("impatient")
+    with running(folder, NOWHERE + soon, None if request.param == "router" else "create_machine") as host:
+        yield host
+
+
+@pytest.mark.parametrize("framing", ["Content-Length: 100", "Transfer-Encoding: chunked"])
+def test_a_body_that_never_comes_is_408_and_the_connection_is_closed(
+    impatient: HttpHost, framing: str
+) -> None:
+    with raw(impatient, framing) as sent:
+        sent.settimeout(60)
+        answer = b"".join(iter(lambda: sent.recv(1000), b""))
+    assert answer.startswith(b"HTTP/1.1 408 ")
+    assert b"connection: close" in answer.lower()
+
+
+@pytest.mark.parametrize("head", ["", "POST / HT", "POST / HTTP/1.1\r\nHost: x\r\nX-Slow: "])
+def test_a_head_that_only_drips_in_closes_the_connection(router_in_a_hurry: HttpHost, head: str) -> None:
+    url = httpx.URL(router_in_a_hurry.url)
+    with socket.create_connection((url.host, url.port or 80), timeout=0.05) as sent:
+        sent.sendall(head.encode())
+        assert any(closed(sent) for _ in range(1000))
+
+
+def closed(connection: socket.socket) -> bool:
+    """Whether the other end has closed it; if not, one more byte goes there."""
+    try:
+        return connection.recv(100) == b""
+    except TimeoutError:
+        connection.sendall(b"x")
+        return False
+    except ConnectionError:
+        return True
+
+
+def test_a_connection_that_is_used_stays(router_in_a_hurry: HttpHost) -> None:
+    for _ in range(3):
+        assert router_in_a_hurry.client.get("/healthz").status_code == 200
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,7 @@ from vsphere_events.functions import FUNCTIONS
 from vsphere_functions.hosts import http_answers as answers
 from vsphere_functions.hosts.health import not_had
 from vsphere_functions.hosts.http_exit import ENDING, before_exit
+from vsphere_functions.hosts.http_patience import impatient
 from vsphere_functions.hosts.http_service import Service
 from vsphere_functions.runtime import telemetry
 from vsphere_functions.runtime.settings import Settings, SettingsError
@@ -75,7 +76,9 @@ async def _serve(settings: Settings, listening: socket.socket) -> bool:
         response = await handle(Request(scope, receive), None, lambda: service)
         await response(scope, receive, send)
 
-    server = _Server(uvicorn.Config(application, lifespan="off", log_config=None, access_log=False))
+    protocol = impatient(settings.http.receive_seconds)
+    config = uvicorn.Config(application, http=protocol, lifespan="off", log_config=None, access_log=False)
+    server = _Server(config)
     for number in ENDING:
         signal.signal(number, server.handle_exit)
     before_exit(service.close)

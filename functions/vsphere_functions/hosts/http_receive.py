@@ -1,5 +1,7 @@
 """From an HTTP request to the address of a call, or a refusal that echoes nothing."""
 
+import asyncio
+
 from starlette.requests import ClientDisconnect, Request
 
 from vsphere_events.envelope import Mode, from_http
@@ -20,7 +22,11 @@ async def receive(request: Request, function: str | None, settings: Settings) ->
 
     A type that the target does not serve is refused and leaves no record: the id stays free for the right target.
     """
-    body = await _body(request)
+    try:
+        async with asyncio.timeout(settings.http.receive_seconds):
+            body = await _body(request)
+    except TimeoutError:
+        raise Rejected(refusal(408, "the body did not arrive in time", {"Connection": "close"})) from None
     try:
         received = from_http(request.headers, body)
         event = received.event

@@ -217,6 +217,9 @@ class Http(Section):
         description="time after which a request that still runs is answered 503 and goes on; "
         "below the platform's limit for a call",
     )
+    receive_seconds: Seconds = Field(
+        30, description="time for a request's body to arrive, and for its head at the router"
+    )
 
 
 class Settings(Section):
