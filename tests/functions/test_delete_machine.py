@@ -197,7 +197,10 @@ def test_what_was_detached_is_reported_even_when_the_machine_is_gone(
         taken: list[Step] = []
         first = delete(ctx, taken=taken)
         again = delete(ctx, lastKnownState=taken[-1].state)
-    assert again.detached_volumes == first.detached_volumes != ()
+        later = delete(ctx, lastKnownState=first.last_known_state)
+        anew = create(ctx, state=first.last_known_state)
+        assert delete(ctx, lastKnownState=anew.last_known_state).detached_volumes == ()
+    assert later.detached_volumes == again.detached_volumes == first.detached_volumes != ()
 
 
 @pytest.mark.parametrize("steps", range(1, 7))
@@ -283,11 +286,11 @@ def test_m24_a_machine_out_of_reach_is_neither_deleted_nor_absent(
     vcenter: SimulatedVCenter, state: str
 ) -> None:
     with at(vcenter) as ctx:
-        create(ctx)
+        made = create(ctx)
         vcenter.govc("vm.change", "-dc", "DC0", "-vm", OURS, "-e", f"SET.runtime.connectionState={state}")
-        for asked in (delete, status):
+        for asked in (delete, status, shut_down):
             failed = error_of(asked, ctx)
-            assert failed.code is Code.UNAVAILABLE
+            assert (failed.code, failed.provider_id) == (Code.UNAVAILABLE, str(made.provider_id))
             assert state in failed.message
     assert OURS in vms(vcenter)
 

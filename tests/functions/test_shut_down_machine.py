@@ -42,9 +42,9 @@ def test_a_machine_with_tools_is_shut_down_in_every_mode(vcenter: SimulatedVCent
 
 def test_m40_without_tools_soft_is_refused_and_the_machine_runs_on(vcenter: SimulatedVCenter) -> None:
     with at(vcenter) as ctx:
-        create(ctx)
+        made = create(ctx)
         failed = error_of(shut_down, ctx, mode="soft")
-    assert failed.code is Code.FAILED_PRECONDITION
+    assert (failed.code, failed.provider_id) == (Code.FAILED_PRECONDITION, str(made.provider_id))
     assert "VMware Tools" in failed.message
     assert power(vcenter) == "poweredOn"
     assert vcenter.control.calls()["ShutdownGuest"] == 0

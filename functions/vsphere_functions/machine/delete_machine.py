@@ -32,4 +32,6 @@ def delete_machine(request: DeleteMachineRequest, ctx: Context) -> Steps[DeleteM
 
 def _result(identity: ProviderID | None, state: State) -> DeleteMachineResult:
     volumes = tuple(DetachedVolume.model_validate(one) for one in detached(state.detached))
-    return DeleteMachineResult(provider_id=identity, detached_volumes=volumes)
+    return DeleteMachineResult(
+        provider_id=identity, detached_volumes=volumes, last_known_state=str(state.at("gone"))
+    )

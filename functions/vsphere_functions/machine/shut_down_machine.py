@@ -15,7 +15,7 @@ from vsphere_functions.steps import Steps
 from vsphere_functions.vsphere.destroy import refuse_question
 from vsphere_functions.vsphere.find import find_named
 from vsphere_functions.vsphere.guest import Patience, shut_down_guest
-from vsphere_functions.vsphere.machine import provider_id
+from vsphere_functions.vsphere.machine import named_in_errors, provider_id
 from vsphere_functions.vsphere.power import power_off
 
 
@@ -26,12 +26,12 @@ def shut_down_machine(request: ShutDownMachineRequest, ctx: Context) -> Steps[Sh
     if machine is None:
         ctx.refuse_unfinished(owner, request.machine_name)
         raise CallError(Code.NOT_FOUND, f"there is no machine {request.machine_name} of {owner}")
-    refuse_question(machine)
+    patience = Patience.of(request, ctx.clock)
     softly = request.mode != "hard" and machine.power == PowerState.ON
-    if not (
-        softly and (yield from shut_down_guest(vcenter, machine, state, Patience.of(request, ctx.clock)))
-    ):
-        yield from power_off(vcenter, machine, state)
+    with named_in_errors(machine):
+        refuse_question(machine)
+        if not (softly and (yield from shut_down_guest(vcenter, machine, state, patience))):
+            yield from power_off(vcenter, machine, state)
     return ShutDownMachineResult(
         provider_id=provider_id(machine),
         power_state=PowerState.OFF,

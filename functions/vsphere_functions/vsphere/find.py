@@ -9,7 +9,14 @@ from vsphere_functions.steps import Steps
 from vsphere_functions.vsphere.follow import join
 from vsphere_functions.vsphere.identity import instance_uuid
 from vsphere_functions.vsphere.inventory import every_vm
-from vsphere_functions.vsphere.machine import IDENTITY, WHOLE, Machine, provider_id, read_machines
+from vsphere_functions.vsphere.machine import (
+    IDENTITY,
+    WHOLE,
+    Machine,
+    named_in_errors,
+    provider_id,
+    read_machines,
+)
 from vsphere_functions.vsphere.ref import Ref
 from vsphere_functions.vsphere.state import State
 from vsphere_functions.vsphere.vcenter import VCenter
@@ -59,7 +66,8 @@ def reachable(machine: Machine) -> Machine:
     """Return the machine when its VM can be worked on; Unavailable, naming the state, otherwise."""
     if not machine.connected:
         state = machine.row.get("runtime.connectionState")
-        raise CallError(Code.UNAVAILABLE, f"the VM {machine.name!r} is {state}; nothing was changed")
+        with named_in_errors(machine):
+            raise CallError(Code.UNAVAILABLE, f"the VM {machine.name!r} is {state}; nothing was changed")
     return machine
 
 

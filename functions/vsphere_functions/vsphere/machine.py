@@ -152,7 +152,8 @@ def named_in_errors(machine: Machine) -> Iterator[None]:
     try:
         yield
     except CallError as error:
-        error.provider_id = error.provider_id or str(provider_id(machine))
+        if machine.uuid:
+            error.provider_id = error.provider_id or str(provider_id(machine))
         raise
 
 

@@ -10,7 +10,7 @@ from vsphere_functions.steps import Steps
 from vsphere_functions.vsphere.attach import Sight, attach, read_again
 from vsphere_functions.vsphere.disks import Disk
 from vsphere_functions.vsphere.in_use import InUse, see_all
-from vsphere_functions.vsphere.machine import Machine
+from vsphere_functions.vsphere.machine import Machine, named_in_errors
 from vsphere_functions.vsphere.named_disk import DiskName, NamedDisk, admit, find_disk
 from vsphere_functions.vsphere.resolve import Resolved
 from vsphere_functions.vsphere.vcenter import VCenter
@@ -82,9 +82,10 @@ def mounting(vcenter: VCenter, machine: Machine, want: Wanted) -> Wanted:
     """
     if machine.ready or not want.spec.volumes:
         return want
-    sight = Sight.of(vcenter, want.stores, machine, _names(want))
-    sight.missing()
-    return want.mounting([_uuid(sight, *one) for one in sight.disks])
+    with named_in_errors(machine):
+        sight = Sight.of(vcenter, want.stores, machine, _names(want))
+        sight.missing()
+        return want.mounting([_uuid(sight, *one) for one in sight.disks])
 
 
 def _uuid(sight: Sight, disk: NamedDisk, there: list[Disk]) -> str:

@@ -89,8 +89,12 @@ class Wanted:
         return list(self.boot.wrong) if self.boot else []
 
     def state(self, vcenter: VCenter) -> State:
-        """Return what the caller remembers of this machine on this vCenter, or a fresh state."""
-        return State.of(self.told, vcenter.session.instance_uuid, self.instance_uuid)
+        """Return what the caller remembers of this machine on this vCenter, or a fresh state.
+
+        What a delete has detached was another incarnation's.
+        """
+        told = State.of(self.told, vcenter.session.instance_uuid, self.instance_uuid)
+        return told.having_detached(None)
 
     def state_at(self, vcenter: VCenter, phase: str, machine: Machine) -> State:
         """Return the state of the machine at a phase."""
