@@ -234,8 +234,8 @@ def test_records_that_do_not_answer_before_the_work_use_up_no_try(bucket: Bucket
     assert world.effects == ["create m-1"]
 
 
-@pytest.mark.parametrize("begun", [True, False])
-def test_a_create_that_a_later_delete_overtakes_takes_back_what_it_had_begun(begun: bool) -> None:
+@pytest.mark.parametrize("before", ["nothing", "a failure", "a shutdown"])
+def test_a_create_that_a_later_delete_overtakes_takes_back_what_it_had_begun(before: str) -> None:
     world, undone = World(), list[str]()
 
     def break_off(_ctx: Context) -> None:
@@ -247,13 +247,17 @@ def test_a_create_that_a_later_delete_overtakes_takes_back_what_it_had_begun(beg
 
     with desk(world) as plain:
         one, event = replace(plain, undos={"create_machine": undo}), request()
-        if begun:
+        if before == "a failure":
             world.between = break_off
             assert isinstance(make(one, event, sequence=1), Again)
+        elif before == "a shutdown":
+            one.stopping.set()
+            assert isinstance(make(one, event, sequence=1), Again)
+            one.stopping.clear()
         make(one, request("delete_machine"), "delete_machine", sequence=2)
         error = error_of(make(one, event, sequence=1))
     assert (error["code"], error["message"]) == (
         "Canceled",
         "a later request has removed it; nothing was made",
     )
-    assert undone == ["m-1"] * begun
+    assert undone == ["m-1"] * (before != "nothing")

@@ -18,6 +18,7 @@ from vsphere_functions.runtime.dispatch import dispatch
 from vsphere_functions.runtime.gate import caps_of
 from vsphere_functions.runtime.operations import Record, State, canceled, redriven
 from vsphere_functions.runtime.perform import Again, Delivery, Desk, Ending, Finished, Lost
+from vsphere_functions.runtime.settings import Settings
 from vsphere_functions.runtime.slots import holder_of
 from vsphere_functions.runtime.store import Bucket, MemoryStore, StoreError
 
@@ -30,6 +31,13 @@ async def record_of(one: Desk, event: CloudEvent) -> Record:
     entry = await one.store.get(Bucket.OPERATIONS, address(event).key)
     assert entry
     return Record.load(entry.value)
+
+
+async def cancel(one: Desk, event: CloudEvent) -> None:
+    entry = await one.store.get(Bucket.OPERATIONS, address(event).key)
+    assert entry
+    wish = canceled(Record.load(entry.value), event.source, event.id)
+    await one.store.update(Bucket.OPERATIONS, address(event).key, wish.dump(), entry.revision)
 
 
 def make(one: Desk, event: CloudEvent, function: str = "create_machine", **delivery: Any) -> Ending:
@@ -173,15 +181,9 @@ def test_a_try_checks_out_at_its_next_step_when_the_process_ends() -> None:
 def test_a_request_canceled_while_it_runs_is_told_at_its_next_step() -> None:
     event, world = request(), World()
 
-    async def cancel(one: Desk) -> None:
-        entry = await one.store.get(Bucket.OPERATIONS, address(event).key)
-        assert entry
-        record = canceled(Record.load(entry.value), event.source, event.id)
-        await one.store.update(Bucket.OPERATIONS, address(event).key, record.dump(), entry.revision)
-
     async def play(one: Desk) -> Ending:
         loop = asyncio.get_running_loop()
-        world.between = lambda _: asyncio.run_coroutine_threadsafe(cancel(one), loop).result(5)
+        world.between = lambda _: asyncio.run_coroutine_threadsafe(cancel(one, event), loop).result(5)
         return await perform(one, address(event), Delivery(), ignore)
 
     with desk(world) as one:
@@ -254,6 +256,20 @@ def test_a_dead_letter_that_is_sent_again_is_worked_on_anew() -> None:
         again = make(one, event)
     assert isinstance(again, Finished)
     assert (again.result.id, again.expects, again.dead) == (f"{event.id}.result.1", 41, None)
+
+
+@pytest.mark.parametrize("canceled_meanwhile", [False, True])
+def test_what_the_settings_refuse_since_it_was_begun_ends_with_that_answer(canceled_meanwhile: bool) -> None:
+    world, event = World(failures=[CallError(Code.UNAVAILABLE, "away", last_known_state="s")]), request()
+
+    with desk(world) as one:
+        assert isinstance(make(one, event), Again)
+        if canceled_meanwhile:
+            asyncio.run(cancel(one, event))
+        others = replace(one, settings=Settings(), undos=world.catalogue())
+        ending = make(others, event)
+    assert isinstance(ending, Finished)
+    assert (error_of(ending)["code"], ending.result.data["lastKnownState"]) == ("InvalidArgument", "s")
 
 
 def test_a_store_that_fails_while_claiming_leaves_nothing_taken() -> None:

@@ -199,6 +199,12 @@ def test_refused_requests_are_told_apart_by_what_is_wrong() -> None:
     assert digest({"machineName": "a"}) != digest({})
 
 
+def test_a_request_is_the_same_whether_the_settings_refuse_it_or_not() -> None:
+    one = settings()
+    there, gone = address("delete_machine", MACHINE), address("delete_machine", MACHINE, label="gone")
+    assert refused_digest(gone, refusal(dispatch, gone, one)) == dispatch(there, one).digest
+
+
 def test_the_key_of_a_record_is_its_vcenter_and_token() -> None:
     event = CloudEvent(id="not a token", source="/p", type="t")
     assert address_of("create_machine", "vc-1", event).key.startswith("vc-1.")

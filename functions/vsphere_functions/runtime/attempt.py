@@ -138,30 +138,30 @@ class Attempt:
 
     async def _work(self) -> Result | CallError | Wait:
         """Run the function, unless a later request for the same thing has been faster; undo it when that is wanted."""
-        outcome: Result | CallError | Wait = stopped(self._held.record)
-        undoes = self._held.record.canceling
-        if not undoes:
-            assert isinstance(self._prepared, Call)
-            try:
-                if not await self._before(self._announce(self._prepared)):
-                    return Wait.BUSY
-                outcome = await self._run(self._prepared)
-            except CallError as error:
-                outcome = error
-                undoes = (
-                    error.code is Code.CANCELED and self._held.record.attempts > 1
-                )  # a later removal is faster
-        return await self._undo(outcome) if undoes or self._held.record.canceling else outcome
-
-    def _has_begun(self) -> bool:
-        """Tell whether an earlier try may have changed something."""
-        return self._held.record.attempts > 1 or self._held.record.last_known_state is not None
+        before = self._held.record
+        if before.canceling:
+            return await self._undo(stopped(before))
+        assert isinstance(self._prepared, Call)
+        try:
+            came = await self._before(self._announce(self._prepared))
+        except CallError as overtaken:
+            # A try that a shutdown has cut short is not among the attempts.
+            begun = before.attempts > 1 or before.last_known_state is not None
+            return await self._undo(overtaken) if begun and overtaken.code is Code.CANCELED else overtaken
+        if not came:
+            return Wait.BUSY
+        try:
+            outcome: Result | CallError | Wait = await self._run(self._prepared)
+        except CallError as error:
+            outcome = error
+        return await self._undo(outcome) if self._held.record.canceling else outcome
 
     async def _undo(self, outcome: Result | CallError | Wait) -> Result | CallError | Wait:
         """Take back what a canceled or overtaken request has made; what cannot be undone stays, as does its outcome."""
         if isinstance(outcome, Wait) or self._address.function.name not in self._desk.undos:
             return outcome
-        assert isinstance(self._prepared, Call)
+        if not isinstance(self._prepared, Call):  # the settings have changed since it was begun
+            return self._refusal() or outcome
         self._deadline = time.monotonic() + self._limits.budget_seconds
         try:
             left = await self._run(self._prepared, undo=True)

@@ -135,7 +135,14 @@ def dispatch(address: Address, settings: Settings) -> Call:
 
 
 def refused_digest(address: Address, error: CallError) -> str:
-    """Tell refused requests apart by what is wrong with them: their data may hold secrets anywhere."""
+    """Tell refused requests apart by their data, as others; where the data are wrong, by what is wrong with them.
+
+    Data that are no request's may hold secrets anywhere. What only the settings refuse stays the same request.
+    """
+    try:
+        return request_hash(address.event.type, address.function.parse(address.event))
+    except CallError:
+        pass
     said = [address.event.type, error.message, *(f"{one.field}: {one.reason}" for one in error.details)]
     return hashlib.sha256("\n".join(said).encode()).hexdigest()
 
