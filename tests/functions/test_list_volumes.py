@@ -1,17 +1,23 @@
 """list_volumes on the simulated vCenter."""
 
 import json
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from itertools import islice
+from threading import Barrier
+
+from lxml import etree
 
 from support.gateway import error_of
 from support.soap import Soap
 from support.volumes import contents, create, creating, destroy, found_store, listing, store, with_stores
+from support.wire import Sent, everything_sent
 from vsphere_events.code import Code
 from vsphere_functions.context import Context
 from vsphere_functions.local.vcenter import SimulatedVCenter
 from vsphere_functions.vsphere.metadata import Metadata
+from vsphere_functions.vsphere.volumes_list import READERS
 
 MANY = 500
 
@@ -31,26 +37,58 @@ def put_many(ctx: Context, count: int) -> list[str]:
     return names
 
 
+def put_away(sent: list[Sent]) -> Counter[str]:
+    """Sort what was sent: file reads, looks at a task, and other calls by their method."""
+    return Counter(
+        f"{one.verb} file"
+        if one.path.startswith("/folder/")
+        else "waiting"
+        if b'type="Task"' in one.body
+        else str(etree.QName(etree.fromstring(one.body)[-1][0]).localname)
+        for one in sent
+    )
+
+
 def test_v20_five_hundred_volumes_are_a_bounded_number_of_calls(vcenter: SimulatedVCenter) -> None:
-    with with_stores(vcenter, store()) as ctx:
+    with with_stores(vcenter) as ctx:
         names = put_many(ctx, MANY)
-        vcenter.control.reset_calls()
-        found = listing(ctx)
-        calls = vcenter.control.calls()
-        assert [one.tag for one in found.volumes] == names
+        create(ctx, "far", store="second")
+        with everything_sent() as sent:
+            found = listing(ctx)
+        assert [one.tag for one in found.volumes] == [*names, "far"]
         assert found.next_page_token is None
-        assert calls["SearchDatastoreSubFolders_Task"] == 1
-        assert calls["CreateContainerView"] == calls["DestroyView"] == 1
-        assert calls["RetrievePropertiesEx"] <= 12  # the page of VMs, and the waiting for the browse
-        assert set(calls) == {
-            "SearchDatastoreSubFolders_Task",
-            "CreateContainerView",
-            "DestroyView",
-            "RetrievePropertiesEx",
+        calls = put_away(sent)
+        assert calls.pop("waiting") >= 2  # as long as the server is at it
+        assert calls == {
+            "SearchDatastoreSubFolders_Task": 2,
+            "CreateContainerView": 1,
+            "RetrievePropertiesEx": 1,
+            "DestroyView": 1,
+            "GET file": MANY + 1,
         }
-        assert pages(ctx, pageSize=60) == names
+        reads = [one.path for one in sent if one.verb == "GET"]
+        assert len(set(reads)) == len(reads)
+        assert pages(ctx, pageSize=60) == [*names, "far"]
+        with everything_sent() as sent:
+            listing(ctx, pageSize=60, pageToken=f"default/{names[59]}")
+        assert put_away(sent)["GET file"] == 60
         for token in ("default", "elsewhere/x", "default/", "/x", "default/x/y"):
             assert error_of(listing, ctx, pageToken=token).code is Code.INVALID_ARGUMENT
+
+
+def test_v20_metadata_is_read_in_parallel(vcenter: SimulatedVCenter) -> None:
+    """Each read waits until as many others run; were they one after the other, the first would wait in vain."""
+    together = Barrier(READERS)
+
+    def before(one: Sent) -> None:
+        if one.verb == "GET":
+            together.wait(60)
+
+    with with_stores(vcenter) as ctx:
+        names = put_many(ctx, 2 * READERS)
+        with everything_sent(before) as sent:
+            assert [one.tag for one in listing(ctx).volumes] == names
+    assert put_away(sent)["GET file"] == len(names)
 
 
 def pages(ctx: Context, **more: object) -> list[str]:

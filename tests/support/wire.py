@@ -1,6 +1,8 @@
 """What the gateway sends, where the simulator is laxer than the product and only the request can be judged."""
 
-from typing import Any
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, NamedTuple
 
 import pytest
 from lxml import etree
@@ -21,6 +23,30 @@ def recorded(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
 
     monkeypatch.setattr(Transport, "send", sending)
     return bodies
+
+
+class Sent(NamedTuple):
+    """A request as it left; `path` is that of its URL, with the query."""
+
+    verb: str
+    path: str
+    body: bytes
+
+
+@contextmanager
+def everything_sent(before: Callable[[Sent], object] = lambda _: None) -> Iterator[list[Sent]]:
+    """Keep every request within the block; `before` is called with each before it leaves, in its thread."""
+    requests: list[Sent] = []
+    send = Transport.send
+
+    def sending(self: Transport, verb: str, path: str, body: bytes | None = None, *more: Any) -> Any:
+        requests.append(Sent(verb, path, body or b""))
+        before(requests[-1])
+        return send(self, verb, path, body, *more)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Transport, "send", sending)
+        yield requests
 
 
 def texts_in(body: bytes, name: str) -> list[str]:
