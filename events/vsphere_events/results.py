@@ -67,13 +67,15 @@ def subject_of(function: str, request: CloudEvent, answer: dict[str, Any]) -> st
         yield answer.get("nodeName")
         if function != "cancel_request":  # the id in it is that of an event
             yield volume.subject_of(given, made and made.get("selfLink"))
-        yield _owner(given)
+        yield owner_in(given)
         yield request.subject
 
     return next((name for name in named() if isinstance(name, str) and fits(name)), None)
 
 
-def _owner(given: dict[str, Any]) -> str | None:
+def owner_in(data: object) -> str | None:
+    """Name the owner that request data, checked or not, is about."""
+    given = data if isinstance(data, dict) else {}
     spec = given.get("providerSpec")
     tags = spec.get("tags") if isinstance(spec, dict) else None
     if not isinstance(tags, dict) or not all(isinstance(value, str) for value in tags.values()):

@@ -39,7 +39,7 @@ def test_a_state_of_another_vcenter_or_machine_is_none() -> None:
 
 
 @pytest.mark.parametrize(
-    "told", [{"v": 2}, {"v": None}, {"phase": None}, {"task": 7}, {"vm": ["vm-1"]}, *ODD_IDS]
+    "told", [{"v": 2}, {"v": None}, {"phase": None}, {"task": 7}, {"vm": ["vm-1"]}, {"uuid": ""}, *ODD_IDS]
 )
 def test_a_state_of_another_version_or_shape_is_none(told: dict[str, object]) -> None:
     """M03."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
-from vsphere_functions.cli.given import USAGE, after_up, fail, load_settings, tell
+from vsphere_functions.cli.given import USAGE, after_up, clean, fail, load_settings, tell
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
@@ -112,7 +112,7 @@ async def _redrive(letters: DeadLetters, row: Row) -> bool:
     try:
         generation = await run(letters, await letters.get(row["letter"]))
     except CallError as error:
-        tell(f"{what}: not sent again: {_clean(error.message)}")
+        tell(f"{what}: not sent again: {clean(error.message)}")
         return False
     typer.echo(f"{what}: sent again, generation {generation}")
     return True
@@ -161,10 +161,5 @@ def _print_table(rows: Sequence[dict[str, Any]]) -> None:
     for name in rows[0]:
         table.add_column(name, overflow="fold")
     for row in rows:
-        table.add_row(*(Text(_clean("-" if value is None else str(value))) for value in row.values()))
+        table.add_row(*(Text(clean("-" if value is None else str(value))) for value in row.values()))
     Console(width=None if sys.stdout.isatty() else 10_000).print(table)
-
-
-def _clean(text: str) -> str:
-    """Take out what would move a terminal's cursor: producers wrote some of it."""
-    return "".join(letter if letter.isprintable() else "?" for letter in text)

@@ -25,7 +25,12 @@ def fail(message: str, status: int = 1) -> NoReturn:
 
 def tell(message: str) -> None:
     """Say something on stderr; stdout is for what was asked for."""
-    typer.echo(f"vsphere-functions: {message}", err=True)
+    typer.echo(f"vsphere-functions: {clean(message)}", err=True)
+
+
+def clean(text: str) -> str:
+    """Take out what would move a terminal's cursor or turn its text: producers and guests wrote some of it."""
+    return "".join(letter if letter.isprintable() else "?" for letter in text)
 
 
 def load_settings(*, with_nats: bool = False) -> Settings:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import sys
 from dataclasses import replace
 from enum import StrEnum
@@ -16,6 +17,7 @@ from vsphere_functions.cli.given import (
     INTERRUPTED,
     USAGE,
     after_up,
+    clean,
     fail,
     known,
     load_settings,
@@ -167,13 +169,18 @@ def _announce(how: How, *, wait: bool) -> None:
 
 def _tell(said: Progress) -> None:
     percent = f"{said.percent} % " if said.percent is not None else ""
-    typer.echo(f"{said.step}: {percent}{said.message}", err=True)
+    typer.echo(clean(f"{said.step}: {percent}{said.message}"), err=True)
 
 
 def _print(event: CloudEvent) -> None:
     from vsphere_events.envelope import to_json
 
-    typer.echo(to_json(event).decode())
+    typer.echo(harmless(to_json(event).decode()))
+
+
+def harmless(text: str) -> str:
+    """Write JSON so that a terminal shows all of it: what is not printable as its escape."""
+    return "".join(letter if letter.isprintable() else json.dumps(letter)[1:-1] for letter in text)
 
 
 def _no_data() -> Any:

@@ -14,6 +14,7 @@ from vsphere_events.error import CallError
 from vsphere_events.model import Result
 from vsphere_events.outcome import Progress
 from vsphere_functions.runtime import telemetry
+from vsphere_functions.runtime.audit import audit
 from vsphere_functions.runtime.claims import CancelRequested, Superseded
 from vsphere_functions.runtime.delivery import Case, Dead, Decision, Outcome, Retry, Wait, decide
 from vsphere_functions.runtime.dispatch import Address, Call
@@ -66,7 +67,9 @@ async def perform(desk: Desk, address: Address, delivery: Delivery, tell: Tell) 
     with telemetry.about(request=address.token, function=address.function.name, vcenter=address.label):
         if not address.function.changes:
             return await answer(desk, address)
-        return await Attempt(desk, address, delivery, tell).make()
+        ending = await Attempt(desk, address, delivery, tell).make()
+        audit(address, ending)
+        return ending
 
 
 class Attempt:

@@ -43,7 +43,7 @@ class State:
             return None
         names = {name: _SPELLING.get(name, name) for name in cls.__slots__}
         fields = {name: told[key] for name, key in names.items() if told.get(key) is not None}
-        if not all(isinstance(value, str) for value in fields.values()) or "phase" not in fields:
+        if not all(isinstance(value, str) and value for value in fields.values()) or "phase" not in fields:
             return None
         if (fields.get("vcenter"), fields.get("instance_uuid")) != (vcenter, instance_uuid):
             return None
