@@ -4,10 +4,10 @@ from vsphere_events.code import Code
 from vsphere_events.error import CallError
 from vsphere_functions.steps import Steps
 from vsphere_functions.vsphere.faults import fault_of
-from vsphere_functions.vsphere.find import adopt, by_uuid
+from vsphere_functions.vsphere.find import adopt, refs_of
 from vsphere_functions.vsphere.follow import follow, stop
 from vsphere_functions.vsphere.identity import BORN, DETACHED, MARK
-from vsphere_functions.vsphere.machine import BOOTSTRAP, WHOLE, Machine, keyed, read_machines
+from vsphere_functions.vsphere.machine import BOOTSTRAP, IDENTITY, WHOLE, Machine, keyed, read_machines
 from vsphere_functions.vsphere.names import escape
 from vsphere_functions.vsphere.place import Place
 from vsphere_functions.vsphere.ref import Ref
@@ -35,8 +35,8 @@ def clone(vcenter: VCenter, want: Wanted, place: Place) -> Steps[Machine]:
         return _taken(vcenter, want, fault.fields.get("object"), error)
     _keep(vcenter, ref)
     machine = _read(vcenter, ref)
-    rivals = [one for one in by_uuid(vcenter, want.instance_uuid, instance=True) if one.ref != ref]
-    if _loses(machine, want, rivals):
+    others = [one for one in refs_of(vcenter, want.instance_uuid, instance=True) if one != ref]
+    if _loses(machine, want, read_machines(vcenter, others, IDENTITY)):
         yield from _undo(vcenter, want, ref)
         raise CallError(Code.ABORTED, f"another call is making machine {want.machine!r}")
     return machine
