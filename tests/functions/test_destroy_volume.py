@@ -154,31 +154,48 @@ def test_v17_a_disk_detached_behind_our_back_is_destroyed(vcenter: SimulatedVCen
         assert contents(ctx) == {"": []}
 
 
+class Between:
+    """A fence at which something happens after the check and before the first change."""
+
+    def __init__(self, happens: Callable[[], None]) -> None:
+        self._happens = happens
+        self._checks = 0
+
+    def check(self) -> None:
+        self._checks += 1
+        if self._checks == 1:
+            self._happens()
+
+    def confirm(self) -> None:
+        """Nothing to ask."""
+
+
 def test_a_disk_that_is_attached_between_the_check_and_the_delete_gets_its_name_back(
     vcenter: SimulatedVCenter, soap: Soap
 ) -> None:
     machine = soap.clone("holder")
-
-    class Between:
-        """A fence at which another client attaches the disk, before the first change."""
-
-        checks = 0
-
-        def check(self) -> None:
-            self.checks += 1
-            if self.checks == 1:
-                soap.attach(machine, DISK)
-
-        def confirm(self) -> None:
-            """Nothing to ask."""
-
     with with_stores(vcenter) as ctx:
         create(ctx)
         before = everything(ctx)
-        with with_stores(vcenter, fence=Between()) as late:
+        with with_stores(vcenter, fence=Between(lambda: soap.attach(machine, DISK))) as late:
             failed = error_of(destroy, late)
         assert failed.code is Code.FAILED_PRECONDITION
-        assert "holder" in failed.message
+        assert "in use by holder" in failed.message
+        assert everything(ctx) == before
+
+
+def test_a_vm_that_cannot_be_read_any_more_before_the_delete_gives_the_disk_its_name_back(
+    vcenter: SimulatedVCenter, soap: Soap, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with with_stores(vcenter) as ctx:
+        create(ctx)
+        create(ctx, "data-2")
+        soap.attach(soap.clone("stranger"), DISK.replace("data-1", "data-2"))
+        before = everything(ctx)
+        with with_stores(vcenter, fence=Between(lambda: without_config(monkeypatch, "stranger"))) as late:
+            failed = error_of(destroy, late)
+        assert failed.code is Code.UNAVAILABLE
+        assert "'stranger' cannot be read" in failed.message
         assert everything(ctx) == before
 
 

@@ -10,9 +10,8 @@ from vsphere_functions.runtime.dispatch import Call
 from vsphere_functions.runtime.settings import Limits
 from vsphere_functions.runtime.store import key_of
 
-_FULL_STILL = (
-    1 / 8
-)  # of limits.retry_seconds: so long is a cap that was full taken to be full, as waits begin
+_FULL_STILL = 1 / 8
+"""Of limits.retry_seconds: for so long a cap that was full is taken to be full, as waits begin."""
 _REMEMBERED = 5.0  # seconds that a look lasts, so that what resumed creates hold beyond a cap is seen
 _MANY = 1000  # caps, above which those are dropped of which nothing is known any more
 _GRACE = 1.0  # seconds: a request that has not come back by then has gone to another worker

@@ -14,9 +14,8 @@ async def take_turn(store: Store, call: Call, sequence: int | None) -> bool:
     """
     if sequence is None:
         return True
-    if (
-        call.role is Role.SWEEPS
-    ):  # each that it is to delete has an order of its own, the owner's machines have none
+    # What a sweep is to delete has an order, each by itself; the owner's machines have none together.
+    if call.role is Role.SWEEPS:
         for key in call.identities[1:]:
             await _take(store, key, call, Role.REMOVES, sequence)
     return await _take(store, call.identities[0], call, call.role, sequence)

@@ -11,7 +11,8 @@ from vsphere_functions.vsphere.faults import fault_name
 from vsphere_functions.vsphere.find import refs_of
 from vsphere_functions.vsphere.follow import change
 from vsphere_functions.vsphere.identity import DETACHED
-from vsphere_functions.vsphere.machine import Machine, listed, read_machines
+from vsphere_functions.vsphere.in_use import chains
+from vsphere_functions.vsphere.machine import Machine, read_machines
 from vsphere_functions.vsphere.power import power_off
 from vsphere_functions.vsphere.reconfigure import reconfigure_spec, removals
 from vsphere_functions.vsphere.state import State
@@ -109,18 +110,11 @@ def _own_files_only(machine: Machine) -> None:
     """Refuse while a disk file that is not the machine's own is in a chain of its disks or snapshots."""
     folders = {disk.path.rpartition("/")[0] for disk in disks_of(machine.row.get("config.hardware.device"))}
     folders.add(own_folder(machine))
-    names = {file.get("key"): file.get("name", "") for file in listed(machine.row.get("layoutEx.file"))}
-    layouts = listed(machine.row.get("layoutEx.disk"))
-    for snapshot in listed(machine.row.get("layoutEx.snapshot")):
-        layouts += listed(snapshot.get("disk"))
-    for layout in layouts:
-        for link in listed(layout.get("chain")):
-            for name in (names.get(key, "") for key in listed(link.get("fileKey"))):
-                if name and name.rpartition("/")[0] not in folders:
-                    raise CallError(
-                        Code.FAILED_PRECONDITION,
-                        f"the file {name} is not the machine's own; nothing was destroyed",
-                    )
+    for name in chains(machine.row):
+        if name and name.rpartition("/")[0] not in folders:
+            raise CallError(
+                Code.FAILED_PRECONDITION, f"the file {name} is not the machine's own; nothing was destroyed"
+            )
 
 
 def destroy(vcenter: VCenter, machine: Machine, state: State) -> Steps[None]:

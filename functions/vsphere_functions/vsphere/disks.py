@@ -13,7 +13,8 @@ from vsphere_functions.vsphere.machine import Machine, keyed
 from vsphere_functions.vsphere.stores import Stores
 
 KIB_PER_GIB = 1024 * 1024
-_DELTA = re.compile(r"-\d{6}\.vmdk$", re.ASCII)
+DELTA = re.compile(r"-[0-9]{6}(-delta|-sesparse)?\.vmdk$", re.ASCII)
+"""How the name of a snapshot's file ends."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +106,7 @@ def refuse_snapshots(machine: Machine, disks: Iterable[Disk]) -> None:
     """Refuse to take off a disk that a snapshot holds: a real vCenter does not let go of it."""
     for disk in disks:
         held = machine.row.get("snapshot") and not disk.mode.startswith("independent")
-        if held or _DELTA.search(disk.path):
+        if held or DELTA.search(disk.path):
             raise CallError(
                 Code.FAILED_PRECONDITION,
                 f"a snapshot of {machine.name!r} holds the disk {disk.path}; nothing was changed",

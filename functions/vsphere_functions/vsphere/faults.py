@@ -14,7 +14,7 @@ from vsphere_functions.vsphere.ref import Ref
 
 _ROOT = "MethodFault"
 _LONGEST = 300
-_TOLD = {"path": "property", "file": "file", "invalidProperty": "parameter"}
+_TOLD = {"path": "property", "name": "name", "file": "file", "invalidProperty": "parameter"}
 """Fields of faults that a message tells, with our word for them."""
 _ENCODED = re.compile(r"[A-Za-z0-9+/=_-]{64,}")
 
@@ -115,12 +115,7 @@ def _particulars(fault: Fault) -> Iterator[str]:
         yield f"privilege {privilege} is missing"
     if isinstance(held, Ref):
         yield f"object {held.type}:{held.id}"
-    for key, word in (
-        ("path", "property"),
-        ("name", "name"),
-        ("file", "file"),
-        ("invalidProperty", "parameter"),
-    ):
+    for key, word in _TOLD.items():
         if isinstance(fault.fields.get(key), str) and fault.fields[key]:
             yield f"{word} {clean(fault.fields[key])}"
 

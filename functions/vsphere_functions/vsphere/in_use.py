@@ -5,6 +5,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Self, TypeAlias
 
+from vsphere_events.code import Code
+from vsphere_events.error import CallError, Detail
 from vsphere_functions.vsphere.files import plain_uuid
 from vsphere_functions.vsphere.machine import listed
 from vsphere_functions.vsphere.names import unescape
@@ -32,6 +34,23 @@ DISKS = (
 def see_all(vcenter: VCenter) -> None:
     """Refuse to judge by what can be seen when that is not all: PermissionDenied unless the root folder can be."""
     vcenter.read([vcenter.session.content["rootFolder"]], {"Folder": ["name"]})
+
+
+def held_by(what: str, names: Iterable[str], *, why: str = "", so: str = "nothing was changed") -> CallError:
+    """Make the error of a disk that VMs hold, naming them; `why` more is in the way, `so` says what came of it."""
+    names = tuple(names)
+    return CallError(
+        Code.FAILED_PRECONDITION,
+        f"{what} is in use by {', '.join(filter(None, (*names, why)))}; {so}",
+        details=(Detail("in use by", candidates=names),),
+    )
+
+
+def perhaps_held_by(what: str, name: str, *, so: str = "nothing was changed") -> CallError:
+    """Make the error of a disk that a VM may hold which cannot be read."""
+    return CallError(
+        Code.UNAVAILABLE, f"the VM {name!r} cannot be read at the moment and may hold {what}; {so}"
+    )
 
 
 class _Passes(Passes[dict[Ref, Row]]):

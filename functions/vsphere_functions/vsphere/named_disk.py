@@ -1,6 +1,5 @@
 """A disk that a request names, by volume or by path: found, and judged whether a machine can have it."""
 
-import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Protocol, Self
@@ -9,16 +8,14 @@ from vsphere_events.code import Code
 from vsphere_events.error import CallError, Detail
 from vsphere_events.model import problems
 from vsphere_events.volume import Volume, VolumeKey
-from vsphere_functions.vsphere.disks import Disk, disks_of
+from vsphere_functions.vsphere.disks import DELTA, Disk, disks_of
 from vsphere_functions.vsphere.files import DatastorePath, Files
-from vsphere_functions.vsphere.in_use import InUse
+from vsphere_functions.vsphere.in_use import InUse, held_by
 from vsphere_functions.vsphere.machine import Machine
 from vsphere_functions.vsphere.ref import Ref
 from vsphere_functions.vsphere.session import Row
 from vsphere_functions.vsphere.stores import DEFAULT, Spot
 from vsphere_functions.vsphere.volumes import Leaf, describe, find_leaf, judge, not_found
-
-_DELTA = re.compile(r"-[0-9]{6}(-delta|-sesparse)?\.vmdk", re.ASCII)
 
 
 class GivenDisk(Protocol):
@@ -127,7 +124,7 @@ class NamedDisk:
         if self.leaf is not None:
             return self.leaf.deltas
         stem = self.path.parts[-1].removesuffix(".vmdk")
-        return [one for one in self.beside if _DELTA.fullmatch(one.removeprefix(stem))]
+        return [one for one in self.beside if DELTA.fullmatch(one.removeprefix(stem))]
 
     def uuid(self) -> str:
         """Ask the disk for its uuid, which shows that it can be opened."""
@@ -237,11 +234,7 @@ def admit(seen: InUse, disk: NamedDisk, machine: Ref | None = None) -> str:
 def _refuse_held(seen: InUse, disk: NamedDisk, machine: Ref | None, uuids: Iterable[str]) -> None:
     held = seen.holders(uuids, disk.spots, besides=machine)
     if held:
-        raise CallError(
-            Code.FAILED_PRECONDITION,
-            f"{disk.name} is in use by {', '.join(held)}; nothing was changed",
-            details=(Detail("in use by", candidates=tuple(held)),),
-        )
+        raise held_by(str(disk.name), held)
 
 
 def _unfit(why: str) -> CallError:

@@ -18,9 +18,8 @@ from vsphere_functions.vsphere.vcenter import VCenter
 from vsphere_functions.vsphere.volumes import Leaf
 from vsphere_functions.vsphere.volumes_list import Shelves, look_through
 
-_BEGINNING = datetime(
-    1971, 1, 1, tzinfo=UTC
-)  # what was made before vCenter wrote it down has the date of 1970
+_BEGINNING = datetime(1971, 1, 1, tzinfo=UTC)
+"""What was made before vCenter wrote it down has the date of 1970."""
 
 Wanted = Mapping[str, Collection[ProviderID | None]]
 """The machines that a caller knows: by name, each incarnation, None for whichever there is."""

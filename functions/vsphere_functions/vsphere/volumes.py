@@ -10,17 +10,17 @@ from vsphere_events.error import CallError
 from vsphere_events.volume import Volume, VolumeKey, VolumeState
 from vsphere_functions.vsphere import claims_file, metadata
 from vsphere_functions.vsphere.claims_file import Claim
+from vsphere_functions.vsphere.disks import DELTA
 from vsphere_functions.vsphere.files import DatastorePath
 from vsphere_functions.vsphere.in_use import InUse
 from vsphere_functions.vsphere.metadata import VIC_FOLDER, Metadata
-from vsphere_functions.vsphere.stores import DEFAULT, Spot, Store, Stores
+from vsphere_functions.vsphere.stores import Spot, Store, Stores
 
 DOOMED = "_doomed.vmdk"
 """What a disk is called while it is being destroyed; no id begins with an underscore."""
 COPYING = "_copying.vmdk"
 """What a disk is called while it is being copied to its place."""
 _OURS = re.compile(r"_[0-9a-f]{32}\.json|_(doomed|copying)(-flat|-ctk)?\.vmdk", re.ASCII)
-_DELTA = re.compile(r"-[0-9]{6}(-delta|-sesparse)?\.vmdk$", re.ASCII)
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,7 @@ class Leaf:
     @property
     def deltas(self) -> list[str]:
         """The files of a snapshot of the disk."""
-        return sorted(name for name in self.files if _DELTA.search(name))
+        return sorted(name for name in self.files if DELTA.search(name))
 
     @cached_property
     def known(self) -> list[str]:
@@ -228,16 +228,3 @@ def not_found(key: VolumeKey, stores: Stores, *, named: bool) -> CallError:
     others = [one.name for one in stores.own if one.name != key.store]
     hint = f"; no store was named, and there are also {', '.join(others)}" if others and not named else ""
     return CallError(Code.NOT_FOUND, f"there is no volume {key.id!r} in store {key.store}{hint}")
-
-
-__all__ = [
-    "DEFAULT",
-    "Leaf",
-    "browse",
-    "describe",
-    "find_leaf",
-    "judge",
-    "moved_to",
-    "not_found",
-    "volume_of",
-]

@@ -3,10 +3,10 @@
 from dataclasses import replace
 
 from vsphere_events.code import Code
-from vsphere_events.error import CallError, Detail
+from vsphere_events.error import CallError
 from vsphere_functions.steps import Step, Steps
 from vsphere_functions.vsphere.files import DatastorePath
-from vsphere_functions.vsphere.in_use import InUse
+from vsphere_functions.vsphere.in_use import InUse, held_by, perhaps_held_by
 from vsphere_functions.vsphere.metadata import VIC_FOLDER, Metadata
 from vsphere_functions.vsphere.state import State
 from vsphere_functions.vsphere.stores import Stores
@@ -15,6 +15,9 @@ from vsphere_functions.vsphere.volumes import Leaf, find_leaf, moved_to
 
 _NO_UUID = {Code.NOT_FOUND, Code.FAILED_PRECONDITION, Code.UNKNOWN}
 """How a disk answers that is no disk any more: its descriptor is broken or has lost its extents."""
+
+
+_KEPT = "nothing was deleted"
 
 
 def destroy(vcenter: VCenter, stores: Stores, leaf: Leaf, seen: InUse, state: State) -> Steps[None]:
@@ -29,7 +32,7 @@ def destroy(vcenter: VCenter, stores: Stores, leaf: Leaf, seen: InUse, state: St
     if moved:
         raise CallError(
             Code.FAILED_PRECONDITION,
-            f"the disk of volume {leaf.id!r} was moved to {moved} and is in use there; nothing was deleted",
+            f"the disk of volume {leaf.id!r} was moved to {moved} and is in use there; {_KEPT}",
         )
     yield from remove_disk(vcenter, stores, leaf, state)
     yield from remove_files(leaf, state)
@@ -41,23 +44,15 @@ def refuse_held(leaf: Leaf, told: Metadata | None, seen: InUse) -> None:
     known = [told.uuid] if told else []  # a machine that runs may hold the disk locked: it is asked only then
     held = seen.holders(known, leaf.spots) or seen.holders(uuids_of(leaf, told), leaf.spots)
     if held:
-        raise CallError(
-            Code.FAILED_PRECONDITION,
-            f"volume {leaf.id!r} is in use by {', '.join(held)}; nothing was deleted",
-            details=(Detail("in use by", candidates=tuple(held)),),
-        )
+        raise held_by(f"volume {leaf.id!r}", held, so=_KEPT)
     if leaf.deltas:
         raise CallError(
             Code.FAILED_PRECONDITION,
-            f"volume {leaf.id!r} has a snapshot ({leaf.deltas[0]}); nothing was deleted",
+            f"volume {leaf.id!r} has a snapshot ({leaf.deltas[0]}); {_KEPT}",
         )
     unread = seen.unread(seen.surroundings.same_place(leaf.store))
     if unread:
-        raise CallError(
-            Code.UNAVAILABLE,
-            f"the VM {unread[0]!r} cannot be read at the moment and may hold volume {leaf.id!r}; "
-            "nothing was deleted",
-        )
+        raise perhaps_held_by(f"volume {leaf.id!r}", unread[0], so=_KEPT)
 
 
 def remove_disk(vcenter: VCenter, stores: Stores, leaf: Leaf, state: State) -> Steps[None]:
@@ -80,15 +75,13 @@ def _delete_doomed(
     vcenter: VCenter, stores: Stores, leaf: Leaf, uuids: list[str], state: State
 ) -> Steps[None]:
     again = InUse.look(vcenter, stores)
-    held = again.holders(uuids, leaf.spots) or again.unread(again.surroundings.same_place(leaf.store))
-    if held:
+    held, unread = again.holders(uuids, leaf.spots), again.unread(again.surroundings.same_place(leaf.store))
+    if held or unread:
+        what, so = f"volume {leaf.id!r}", _KEPT
         if not leaf.has_disk:
             yield from leaf.store.files.move_disk(leaf.doomed, leaf.disk, state)
-        raise CallError(
-            Code.FAILED_PRECONDITION,
-            f"volume {leaf.id!r} is in use by {', '.join(held)}; it has its name back and nothing was deleted",
-            details=(Detail("in use by", candidates=tuple(held)),),
-        )
+            so = f"it has its name back and {_KEPT}"
+        raise held_by(what, held, so=so) if held else perhaps_held_by(what, unread[0], so=so)
     yield from leaf.store.files.delete_disk(leaf.doomed, state)
     yield Step("delete_disk", str(state.at("delete_disk")), f"{leaf.disk} is deleted")
 

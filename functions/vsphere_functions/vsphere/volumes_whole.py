@@ -5,9 +5,9 @@ from datetime import datetime
 from typing import NamedTuple
 
 from vsphere_events.code import Code
-from vsphere_events.error import CallError, Detail
+from vsphere_events.error import CallError
 from vsphere_functions.vsphere.disks import Disk, disks_of
-from vsphere_functions.vsphere.in_use import InUse
+from vsphere_functions.vsphere.in_use import InUse, held_by, perhaps_held_by
 from vsphere_functions.vsphere.metadata import Metadata
 from vsphere_functions.vsphere.ref import Ref
 from vsphere_functions.vsphere.session import Row
@@ -68,20 +68,11 @@ def devices(seen: InUse, leaf: Leaf, uuids: Sequence[str]) -> list[OnMachine]:
 
 def in_use(leaf: Leaf, held: Iterable[str], why: str = "") -> CallError:
     """Say who has a volume and stands in the way of what was asked."""
-    names = tuple(held)
-    who = ", ".join(filter(None, (*names, why)))
-    return CallError(
-        Code.FAILED_PRECONDITION,
-        f"volume {leaf.id!r} is in use by {who}; nothing was changed",
-        details=(Detail("in use by", candidates=names),),
-    )
+    return held_by(f"volume {leaf.id!r}", held, why=why)
 
 
 def refuse_unread(leaf: Leaf, seen: InUse) -> None:
     """Wait until every VM can be read that may have the volume."""
     unread = seen.unread(seen.surroundings.same_place(leaf.store))
     if unread:
-        raise CallError(
-            Code.UNAVAILABLE,
-            f"the VM {unread[0]!r} cannot be read at the moment and may hold volume {leaf.id!r}; nothing was changed",
-        )
+        raise perhaps_held_by(f"volume {leaf.id!r}", unread[0])
