@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from vsphere_events.code import Code
 
@@ -58,6 +58,10 @@ def fate_of(ops: Iterable[Op]) -> Fate:
         if op.code is Code.OK:
             makes = op.function in MAKES
             fate = Fate(may_stand=makes, may_be_gone=not makes, identity=op.identity if makes else None)
+        elif op.code is Code.CANCELED and op.function in MAKES and not op.wished:
+            fate = replace(
+                fate, may_stand=True
+            )  # what was whole already is left to the removal that overtook it
         elif not op.touched_nothing:
             known = None if op.function in MAKES and fate.may_be_gone else fate.identity
             stands = fate.may_stand or op.function in MAKES

@@ -70,15 +70,16 @@ async def produce_all(schedule: Schedule, urls: list[list[str]], ledger: Ledger)
 async def _produce(urls: list[str], number: int, own: list[Sent], ledger: Ledger) -> None:
     under_way: set[asyncio.Task[None]] = set()
     options: dict[str, Any] = {"reconnect_time_wait": AGAIN, "connect_timeout": 2}
-    async with Client.connected(urls, source=source_of(number), **options) as client:
+    async with (
+        Client.connected(urls, source=source_of(number), **options) as client,
+        asyncio.TaskGroup() as group,
+    ):
         for one in own:
             while len(under_way) >= (1 if one.asked.waits else WINDOW):
-                done, under_way = await asyncio.wait(under_way, return_when=asyncio.FIRST_COMPLETED)
-                await asyncio.gather(*done)
+                _, under_way = await asyncio.wait(under_way, return_when=asyncio.FIRST_COMPLETED)
             placed = asyncio.Event()
-            under_way.add(asyncio.create_task(_ask(client, one, ledger, placed)))
+            under_way.add(group.create_task(_ask(client, one, ledger, placed)))
             await placed.wait()
-        await asyncio.gather(*under_way)
 
 
 async def _ask(client: Client, one: Sent, ledger: Ledger, placed: asyncio.Event) -> None:

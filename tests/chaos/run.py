@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import time
 from collections import Counter
 from contextlib import suppress
@@ -48,7 +49,15 @@ class Verdict:
 def run(schedule: Schedule, broken: str | None = None, idle: float = IDLE_SECONDS) -> Verdict:
     """Do all of it; to be called in the main thread."""
     with Site(schedule, broken) as site:
-        return asyncio.run(_run(site, schedule, idle))
+        return asyncio.run(_to_the_end(site, schedule, idle))
+
+
+async def _to_the_end(site: Site, schedule: Schedule, idle: float) -> Verdict:
+    try:
+        return await _run(site, schedule, idle)
+    finally:
+        gc.collect()  # a NATS client that was closed amid an outage leaves a transport, which needs the loop to close
+        await asyncio.sleep(0)
 
 
 async def _run(site: Site, schedule: Schedule, idle: float) -> Verdict:

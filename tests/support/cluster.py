@@ -12,7 +12,7 @@ import urllib.request
 from contextlib import ExitStack, suppress
 from typing import Self
 
-import nats
+from nats.aio.client import Client
 from nats.errors import Error as NatsError
 
 from vsphere_functions.local.nats_server import NatsServer
@@ -71,9 +71,10 @@ class Cluster:
 
     async def leader_of(self, stream: str) -> int | None:
         """Name the node that leads a stream; None while there is none."""
-        client = await nats.connect(self.urls, connect_timeout=2, max_reconnect_attempts=1)
+        client = Client()
         try:
-            with suppress(NatsError):
+            with suppress(NatsError, OSError):
+                await client.connect(self.urls, connect_timeout=2, max_reconnect_attempts=1)
                 info = await client.jetstream(timeout=2).stream_info(stream)
                 if info.cluster and info.cluster.leader:
                     return int(info.cluster.leader.rpartition("-")[2])
