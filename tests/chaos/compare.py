@@ -79,12 +79,12 @@ def leftovers(found: Found, before: Found) -> Iterator[str]:
 def by_turns(changes: Iterable[str]) -> Iterator[str]:
     """Name the tries that changed a thing after another try had: of two, one has to have lost it for good.
 
-    A change is a line of its holder, the keys of the things, and its method, separated by tabs.
+    A change is a line of its time, its holder, the keys of the things, and its method, separated by tabs.
     """
     last: dict[str, str] = {}
     past: dict[str, set[str]] = defaultdict(set)
-    for change in changes:
-        holder, keys, method = change.split("\t")
+    for change in sorted(changes, key=lambda line: int(line.partition("\t")[0])):
+        _, holder, keys, method = change.split("\t")
         for key in keys.split(","):
             if last.get(key, holder) != holder:
                 past[key].add(last[key])

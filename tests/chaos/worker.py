@@ -63,13 +63,17 @@ class Mishaps:
 
 
 def tell_of_changes(file: Path) -> None:
-    """Write a line for each change that the fence lets pass, in the order in which all processes make them."""
+    """Write a line for each change that the fence lets pass, with the time just before it is asked.
+
+    Who is stopped between the fence and the call is inside the call: that is a limit, and no change by turns.
+    """
     change = VCenter.change
 
     def changing(self: VCenter, step: str, ref: Any, method: str, /, **named: Any) -> Any:
+        now = time.clock_gettime_ns(time.CLOCK_BOOTTIME)  # as the fence's own, one clock for all processes
         self.fence.check()
         if isinstance(self.fence, Lease):
-            line = f"{self.fence.holder.decode()}\t{','.join(self.fence._keys)}\t{method}\n"
+            line = f"{now}\t{self.fence.holder.decode()}\t{','.join(self.fence._keys)}\t{method}\n"
             with file.open("a") as lines:
                 lines.write(line)
         return change(self, step, ref, method, **named)

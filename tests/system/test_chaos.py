@@ -90,6 +90,7 @@ def test_results_that_cannot_all_be_true_are_named() -> None:
 
 def test_of_two_tries_that_change_a_thing_by_turns_one_is_named() -> None:
     one, two = "a first\tkey\tCloneVM_Task", "b second\tkey,other\tDestroy_Task"
-    assert list(by_turns([one, one, two, two])) == []
-    assert list(by_turns([one, "b second\tother\tDestroy_Task", one])) == []
-    assert len(list(by_turns([one, two, one]))) == 1
+    assert list(by_turns([f"1\t{one}", f"2\t{one}", f"4\t{two}", f"3\t{two}"])) == []
+    assert list(by_turns([f"1\t{one}", "2\tb second\tother\tDestroy_Task", f"3\t{one}"])) == []
+    assert list(by_turns([f"1\t{one}", f"3\t{two}", f"2\t{one}"])) == []
+    assert len(list(by_turns([f"1\t{one}", f"2\t{two}", f"3\t{one}"]))) == 1
