@@ -167,7 +167,7 @@ def test_a_full_results_stream_makes_the_result_wait_and_nothing_is_done_twice(
         world, configured = World(), on(nats_server)
         async with producer(nats_server, configured) as one, working(configured, world) as workers:
             config = (await one.js.stream_info(RESULTS)).config
-            await one.js.update_stream(config.evolve(max_msgs=1, discard=DiscardPolicy.NEW))
+            await one.js.update_stream(config.evolve(max_msgs=1))
             await one.ask(request())
             event = request(name="m-2")
             await one.publish(event)
@@ -261,6 +261,22 @@ def test_consumers_that_were_set_up_otherwise_are_named(nats_server: NatsServer)
             await until(lambda: "waits 2 s where the settings say 3" in one.problems().get("nats", ""))
             await set_up(p.client, drifted)
             await until(lambda: ready(one))
+
+    asyncio.run(run())
+
+
+def test_setup_keeps_the_bounds_that_an_operator_has_set(nats_server: NatsServer) -> None:
+    configured = on(nats_server)
+
+    async def run() -> None:
+        async with producer(nats_server, configured) as one:
+            for stream in (REQUESTS, RESULTS, DEAD):
+                config = (await one.js.stream_info(stream)).config
+                await one.js.update_stream(config.evolve(max_bytes=1 << 30))
+            await set_up(one.client, configured)
+            for stream in (REQUESTS, RESULTS, DEAD):
+                config = (await one.js.stream_info(stream)).config
+                assert (config.max_bytes, config.discard) == (1 << 30, DiscardPolicy.NEW)
 
     asyncio.run(run())
 

@@ -70,6 +70,7 @@ def _kept(name: str, subject: str, age: float, nats: Nats) -> StreamConfig:
         max_age=age,
         storage=StorageType.FILE,
         num_replicas=nats.replicas,
+        discard=DiscardPolicy.NEW,  # where an operator has set a bound, what is full refuses, and forgets nothing
         allow_direct=True,
     )
 

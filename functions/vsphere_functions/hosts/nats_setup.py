@@ -1,6 +1,7 @@
 """Create or correct everything in NATS that workers and producers need."""
 
 import asyncio
+from dataclasses import fields
 
 from nats.aio.client import Client
 from nats.js import JetStreamContext
@@ -43,11 +44,16 @@ async def set_up(client: Client, settings: Settings) -> list[str]:
 
 
 async def _ensure(js: JetStreamContext, wanted: StreamConfig) -> None:
-    """Create a stream or update it; subjects of other installations on the same server stay."""
+    """Create a stream or update it; subjects of other installations stay, and bounds that an operator has set."""
     try:
         known = await js.stream_info(str(wanted.name))
     except NotFoundError:
         await js.add_stream(wanted)
         return
     kept = set(known.config.subjects or ()) | set(wanted.subjects or ())
-    await js.update_stream(wanted.evolve(subjects=sorted(kept)))
+    own = {
+        one.name: getattr(known.config, one.name)
+        for one in fields(wanted)
+        if getattr(wanted, one.name) is None
+    }
+    await js.update_stream(wanted.evolve(**own, subjects=sorted(kept)))
