@@ -61,6 +61,12 @@ def on(soap: Soap) -> str:
     return "holder"
 
 
+def suspended(soap: Soap) -> str:
+    name = on(soap)
+    soap.wait(soap.find(f"/DC0/vm/demo/machines/{name}").SuspendVM_Task())
+    return name
+
+
 def template(soap: Soap) -> str:
     machine = soap.clone("golden")
     soap.attach(machine, DISK)
@@ -87,7 +93,7 @@ def by_uuid_alone(soap: Soap) -> str:
     return "holder"
 
 
-@pytest.mark.parametrize("hold", [off, on, template, snapshot, by_uuid_alone])
+@pytest.mark.parametrize("hold", [off, on, suspended, template, snapshot, by_uuid_alone])
 def test_v16_a_volume_in_use_is_not_touched(
     vcenter: SimulatedVCenter, soap: Soap, hold: Callable[[Soap], str]
 ) -> None:

@@ -1,6 +1,6 @@
 """Creates and destroys that end after any of their steps, as those of a worker that was killed do."""
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from itertools import islice
@@ -9,7 +9,19 @@ from typing import Any
 import pytest
 
 from support.gateway import error_of
-from support.volumes import contents, create, creating, destroy, destroying, get, listing, store, with_stores
+from support.volumes import (
+    contents,
+    create,
+    creating,
+    destroy,
+    destroying,
+    files_of,
+    found_store,
+    get,
+    listing,
+    store,
+    with_stores,
+)
 from vsphere_events.code import Code
 from vsphere_events.error import CallError
 from vsphere_functions.context import Context
@@ -136,3 +148,50 @@ def test_creates_of_few_ids_from_many_threads_leave_whole_volumes(
         assert contents(one).keys() == {"", "data-0", "data-1", "data-2"}
         assert [one_.state for one_ in listing(one).volumes] == ["ready"] * 3
         assert listing(one).degraded == ()
+
+
+class Between:
+    """A fence at which something happens just before the change of that number."""
+
+    def __init__(self, change: int, happens: Callable[[], object]) -> None:
+        self._left = change
+        self._happens = happens
+
+    def check(self) -> None:
+        self._left -= 1
+        if self._left == 0:
+            self._happens()
+
+    def confirm(self) -> None:
+        """Nothing to ask."""
+
+
+@pytest.mark.parametrize(("file", "change"), [("claim.json", 3), ("volume.json", 6)])
+def test_v03_of_two_that_put_a_file_there_one_wins(
+    shared_vcenter: SimulatedVCenter, file: str, change: int
+) -> None:
+    """The other one's is there just before ours is moved to its place; the changes before that are not disturbed."""
+    volume_id = f"won-{change}"
+    with with_stores(shared_vcenter) as ctx:
+        create(ctx, "before")  # the store is there
+        files, place = files_of(ctx), found_store(ctx).folder / volume_id / file
+
+        fence = Between(change, lambda: files.write(place, b"theirs"))
+        with with_stores(shared_vcenter, fence=fence) as late:
+            failed = error_of(create, late, volume_id)
+        assert failed.code is Code.ABORTED
+        assert files.read(place) == b"theirs"
+
+
+def test_v05_folders_that_another_makes_meanwhile_are_fine(shared_vcenter: SimulatedVCenter) -> None:
+    """A vCenter says then that they exist; the simulator would not."""
+    config = store("fresh", "[LocalDS_0] fresh")
+
+    def another() -> None:
+        files_of(other, "fresh").make_folder(config.folder, parents=True)
+        shared_vcenter.control.add_fault("MakeDirectory", "FileAlreadyExists", count=1)
+
+    with with_stores(shared_vcenter, config) as other:
+        with with_stores(shared_vcenter, config, fence=Between(2, another)) as ctx:
+            assert create(ctx, store="fresh").state == "ready"
+        assert contents(other, "fresh").keys() == {"", "data-1"}

@@ -1,6 +1,7 @@
 """Volumes by events: several workers that want the same, and workers that are killed at each step."""
 
 import asyncio
+import json
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -129,6 +130,23 @@ def test_v06_what_one_worker_has_done_every_other_sees(stack: Stack) -> None:
             await all_told(producer, [asked("destroy_volume", id="seen")])
             again = await asyncio.gather(*(producer.ask(asked("get_volume", id="seen")) for _ in range(4)))
             assert [data_of(one)["error"]["code"] for one in again] == ["NotFound"] * 4
+
+    producing(stack, work)
+
+
+@pytest.mark.parametrize("form", [list, json.dumps], ids=["list", "text"])
+def test_v30_the_ids_behind_pvs_are_told(stack: Stack, form: Callable[[list[Any]], Any]) -> None:
+    specs = [
+        {"csi": {"driver": "csi.vsphere.vmware.com", "volumeHandle": "4e5d9b0c-0a1b"}},
+        {"csi": {"driver": "ebs.csi.aws.com", "volumeHandle": "vol-1"}},
+        {"csi": {"driver": "csi.vsphere.vmware.com", "volumeHandle": ""}},
+        {"nfs": {"path": "/"}},
+        {"vsphereVolume": {"volumePath": "[ds] kubevols/x.vmdk"}},
+    ]
+
+    async def work(producer: Producer) -> None:
+        (told,) = await all_told(producer, [asked("get_volume_ids", pvSpecList=form(specs))])
+        assert told == {"volumeIDs": ["4e5d9b0c-0a1b", "[ds] kubevols/x.vmdk"]}
 
     producing(stack, work)
 
