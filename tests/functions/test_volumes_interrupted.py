@@ -26,6 +26,8 @@ from vsphere_events.code import Code
 from vsphere_events.error import CallError
 from vsphere_functions.context import Context
 from vsphere_functions.local.vcenter import SimulatedVCenter
+from vsphere_functions.vsphere.state import State
+from vsphere_functions.vsphere.volumes import browse
 
 STEPS = range(13)
 """How many steps are taken before the end comes; the last of these is past the end."""
@@ -121,6 +123,22 @@ def test_a_create_after_a_destroy_that_was_killed_makes_no_twin_of_what_is_left(
             create(ctx, volume_id)
         whole(ctx, volume_id)
     assert refused in ([], [Code.FAILED_PRECONDITION])
+
+
+def test_a_create_whose_undoing_was_cut_short_is_finished_by_its_next_delivery(
+    shared_vcenter: SimulatedVCenter,
+) -> None:
+    """Nobody has asked for a destroy then; what was never whole is no volume that could be lost."""
+    volume_id = "undone"
+    with with_stores(shared_vcenter) as ctx:
+        making = creating(ctx, volume_id)
+        while f"{volume_id}.vmdk" not in contents(ctx).get(volume_id, []):
+            next(making)
+        making.close()
+        leaf = browse(found_store(ctx))[0][volume_id]
+        list(leaf.store.files.move_disk(leaf.disk, leaf.doomed, State.of(None, "", "")))
+        create(ctx, volume_id)
+        whole(ctx, volume_id)
 
 
 def test_creates_of_few_ids_from_many_threads_leave_whole_volumes(

@@ -18,7 +18,7 @@ from vsphere_functions.vsphere.metadata import Metadata, info_digest
 from vsphere_functions.vsphere.state import State
 from vsphere_functions.vsphere.stores import Store, Stores
 from vsphere_functions.vsphere.vcenter import VCenter
-from vsphere_functions.vsphere.volumes import Leaf, find_leaf, moved_to
+from vsphere_functions.vsphere.volumes import DOOMED, Leaf, find_leaf, moved_to
 from vsphere_functions.vsphere.volumes_destroy import remove_disk
 from vsphere_functions.vsphere.volumes_undo import sweep
 
@@ -119,7 +119,9 @@ class Making:
         name = self.want.id
         if leaf.vic is not None and not leaf.has_metadata:
             raise CallError(Code.ALREADY_EXISTS, f"volume {name!r} is one of VIC's; it was left alone")
-        if leaf.has_doomed:
+        if (
+            leaf.has_doomed and leaf.has_metadata
+        ):  # without metadata it was never whole: a create was undone half-way
             raise CallError(
                 Code.FAILED_PRECONDITION, f"the destroy of volume {name!r} has begun; destroy it again first"
             )
@@ -167,6 +169,14 @@ class Making:
                 yield from self._set_aside(leaf, before)
             yield from self._place(path, mine.render())
         yield self.step("claim", f"claimed {leaf.path}")
+        if leaf.has_doomed:
+            left = {
+                name: size
+                for name, size in leaf.files.items()
+                if name.startswith(DOOMED.removesuffix(".vmdk"))
+            }
+            yield from remove_disk(self.vcenter, self.stores, replace(leaf, files=left), self.state)
+            leaf = replace(leaf, files={n: size for n, size in leaf.files.items() if n not in left})
         begun = leaf.has_disk or leaf.has_copying
         if begun and before is not None and not mine.found and not before.makes_the_same(mine):
             yield from remove_disk(self.vcenter, self.stores, leaf, self.state)
