@@ -261,3 +261,41 @@ def test_a_create_that_a_later_delete_overtakes_takes_back_what_it_had_begun(bef
         "a later request has removed it; nothing was made",
     )
     assert undone == ["m-1"] * (before != "nothing")
+
+
+def test_waiting_for_a_create_that_will_be_tried_again_uses_up_no_try() -> None:
+    """E26: between two tries of a create nobody holds its machine, and all the same it is being made."""
+    world, create, delete = World(), request(), request("delete_machine")
+
+    def being_made() -> CallError:
+        return CallError(Code.ABORTED, "being created")
+
+    with desk(world, attempts=2) as one:
+        world.failures = [CallError(Code.RESOURCE_EXHAUSTED, "full")]
+        assert isinstance(make(one, create, sequence=1), Again)
+        for _ in range(3):
+            world.failures = [being_made()]
+            waiting = make(one, delete, "delete_machine", sequence=2)
+            assert isinstance(waiting, Again)
+            assert not waiting.begun
+        assert asyncio.run(record_of(one, delete)).attempts == 0
+        assert error_of(make(one, create, sequence=1))["code"] == "Canceled"
+        world.failures = [being_made()]
+        assert asyncio.run(record_of(one, delete)).attempts == 0
+        assert isinstance(make(one, delete, "delete_machine", sequence=2), Again)
+        assert asyncio.run(record_of(one, delete)).attempts == 1
+        assert isinstance(make(one, delete, "delete_machine", sequence=2), Finished)
+
+
+def test_waiting_for_a_create_that_will_be_tried_again_ends_with_the_limit() -> None:
+    """E26, its end: the wait counts from when it began, however often it was looked whether it is over."""
+    world, delete = World(failures=[CallError(Code.UNAVAILABLE, "away")]), request("delete_machine")
+    at, begun = 0, datetime.now(UTC)
+    with desk(world, busy_seconds=60) as plain:
+        one = replace(plain, clock=lambda: begun + timedelta(seconds=at))
+        assert isinstance(make(one, request(), sequence=1), Again)
+        for at in (0, 40, 80):
+            world.failures = [CallError(Code.ABORTED, "being created")]
+            ending = make(one, delete, "delete_machine", sequence=2)
+            assert isinstance(ending, Again) == (at < 60)
+    assert error_of(ending)["code"] == "Aborted"

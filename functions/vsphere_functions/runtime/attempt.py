@@ -4,7 +4,7 @@ import asyncio
 import random
 import time
 from collections.abc import Awaitable
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import TypeVar
 
 from vsphere_events import results
@@ -86,6 +86,7 @@ class Attempt:
         self._entrance = Entrance(desk, address, delivery, self._prepared)
         self._held, self._lease = self._entrance.held, self._entrance.lease
         self._keeps_slots = False
+        self._busy_since: datetime | None = None
         self._deadline = time.monotonic() + self._limits.budget_seconds
 
     async def make(self) -> Ending:
@@ -112,6 +113,7 @@ class Attempt:
 
     async def _admitted(self, admission: Begin | GiveUp) -> Ending:
         before = self._held.record
+        self._busy_since = before.busy_since
         await self._held.write(admission.record)
         if isinstance(admission, GiveUp):
             return await self._end(admission.error, dead=admission.dead)
@@ -156,8 +158,14 @@ class Attempt:
         try:
             outcome: Result | CallError | Wait = await self._run(self._prepared)
         except CallError as error:
-            outcome = error
+            outcome = Wait.BUSY if await self._waits_for_its_maker(error, self._prepared) else error
         return await self._undo(outcome) if self._held.record.canceling else outcome
+
+    async def _waits_for_its_maker(self, error: CallError, call: Call) -> bool:
+        """Tell whether what failed has to wait until another request has made its machine, or has given that up."""
+        if error.code is not Code.ABORTED or call.machine is None:
+            return False
+        return await self._desk.making(call).by_another(*call.machine, self._address.key)
 
     async def _undo(self, outcome: Result | CallError | Wait) -> Result | CallError | Wait:
         """Take back what a canceled or overtaken request has made; what cannot be undone stays, as does its outcome."""
@@ -221,7 +229,7 @@ class Attempt:
     async def _busy(self) -> Ending:
         """Wait for the machine; a request that nobody works on may have waited enough, unless it is to be undone."""
         record, now = self._held.record, self._desk.clock()
-        since = record.busy_since or now
+        since = record.busy_since or self._busy_since or now
         decision = self._decide(Wait.BUSY, waited=(now - since).total_seconds())
         if record.claim and not self._held.ours:
             delay = decision.delay if isinstance(decision, Retry) else _SOON

@@ -87,15 +87,15 @@ class Call:
     user_data: str | None = field(default=None, repr=False)
 
     @property
+    def machine(self) -> tuple[str, str] | None:
+        """The owner and name of the machine that it is about, if it is about one."""
+        spec, name = getattr(self.request, "provider_spec", None), getattr(self.request, "machine_name", None)
+        return (str(spec.owner), name) if name and isinstance(spec, ProviderSpec) else None
+
+    @property
     def makes(self) -> tuple[str, str] | None:
         """The owner and name of the machine that it makes, if it makes one."""
-        spec, machine = (
-            getattr(self.request, "provider_spec", None),
-            getattr(self.request, "machine_name", None),
-        )
-        if self.role is Role.CREATES and machine and isinstance(spec, ProviderSpec):
-            return str(spec.owner), machine
-        return None
+        return self.machine if self.role is Role.CREATES else None
 
 
 def check_address(address: Address) -> None:

@@ -40,6 +40,14 @@ class Making:
         entry = await self._store.get(Bucket.OPERATIONS, operation)
         return entry is not None and not Record.load(entry.value).final
 
+    async def by_another(self, owner: str, machine: str, operation: str) -> bool:
+        """Tell whether another operation than this one makes the machine; false where the records do not tell."""
+        with suppress(StoreError):
+            entry = await self._store.get(Bucket.IDENTITIES, self._key(owner, machine))
+            maker = json.loads(entry.value)["operation"] if entry and entry.value else operation
+            return maker != operation and await self._open(maker)
+        return False
+
     async def begun(self, owner: str, machine: str, operation: str) -> None:
         """Note that an operation makes the machine; over the note of an earlier one that has ended."""
         key, note = self._key(owner, machine), _note(machine, operation)
