@@ -15,7 +15,7 @@ demo: $(VENV)/.ready  ## start NATS, a simulated vCenter and a worker, and run t
 	$(BIN)/vsphere-functions demo
 
 test: $(VENV)/.ready  ## run the tests with coverage
-	$(BIN)/python -m vsphere_functions.local.tools vcsim govc natscli toxiproxy kubeconform kustomize
+	$(BIN)/python -m vsphere_functions.local.tools vcsim govc natscli toxiproxy cloudevents kubeconform kustomize
 	$(BIN)/python tests/support/schemas.py
 	$(BIN)/pytest -n 3 --dist worksteal --cov --cov-report=term:skip-covered --cov-fail-under=95
 

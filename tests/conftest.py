@@ -41,6 +41,8 @@ def pytest_collection_finish(session: pytest.Session) -> None:
         ensure("vcsim", "govc")
     if "toxiproxy_binary" in needed and not session.config.getoption("collectonly"):
         ensure("toxiproxy")
+    if "cloudevents" in needed and not session.config.getoption("collectonly"):
+        ensure("cloudevents")
     if "checker" in needed and not session.config.getoption("collectonly"):
         ensure("kubeconform", "kustomize")
         schemas.ensure()
@@ -62,6 +64,12 @@ def vcsim_binary() -> Path:
 def toxiproxy_binary() -> Path:
     """The proxy that cuts and stalls connections."""
     return ensure("toxiproxy")[0]
+
+
+@pytest.fixture(scope="session")
+def cloudevents() -> Path:
+    """The tool of the CloudEvents project."""
+    return ensure("cloudevents")[0]
 
 
 @pytest.fixture(scope="session")

@@ -161,7 +161,7 @@ def test_a_create_beyond_a_limit_goes_on_and_a_later_call_has_its_result(
 def test_sigterm_reaches_the_process_which_answers_before_it_ends(
     image: Image, vcenter: SimulatedVCenter, tmp_path: Path
 ) -> None:
-    vcenter.control.delay(CloneVm=2500)
+    vcenter.control.delay(CloneVm=30_000)
     event = request("create_machine")
     with (
         function("create-machine", image, tmp_path, vcenter) as one,

@@ -2,13 +2,14 @@
 
 import json
 import os
+import random
 import socket
 import subprocess
 import sys
 import time
 import uuid
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -74,25 +75,15 @@ class HttpHost:
 
 @contextmanager
 def running(folder: Path, settings: str, target: str | None = None, **environment: str) -> Iterator[HttpHost]:
-    """Run a target under functions-framework, or the router, with settings as TOML text."""
+    """Run a target under functions-framework, or the router, with settings as TOML text.
+
+    With FUNCTION_TARGET among the environment the framework is told everything by that.
+    """
     config = folder / "vsphere-functions.toml"
     config.write_text(settings)
     log, port = folder / "http.log", free_port()
-    command = [sys.executable, "-c", _SERVE.format(port=port)]
-    if target:
-        script = str(Path(sys.executable).with_name("functions-framework"))
-        command = [
-            script,
-            "--source",
-            str(MAIN),
-            "--target",
-            target,
-            "--host",
-            "127.0.0.1",
-            "--port",
-            str(port),
-        ]
-    more = {"VSPHERE_FUNCTIONS_CONFIG": str(config), **environment}
+    command, own = _command(port, target, environment)
+    more = {"VSPHERE_FUNCTIONS_CONFIG": str(config), **environment, **own}
     with log.open("w") as out:
         process = start(command, stdout=out, stderr=out, env={**os.environ, **more})
     host = HttpHost(process, port, log)
@@ -168,6 +159,18 @@ def until(condition: Any, seconds: float = 50) -> None:
         time.sleep(0.02)
 
 
+def _command(
+    port: int, target: str | None, environment: Mapping[str, str]
+) -> tuple[list[str], dict[str, str]]:
+    script = str(Path(sys.executable).with_name("functions-framework"))
+    if "FUNCTION_TARGET" in environment:
+        return [script], {"HOST": "127.0.0.1", "PORT": str(port)}
+    if target is None:
+        return [sys.executable, "-c", _SERVE.format(port=port)], {}
+    options = {"source": MAIN, "target": target, "host": "127.0.0.1", "port": port}
+    return [script, *(str(word) for name, value in options.items() for word in (f"--{name}", value))], {}
+
+
 def _await(host: HttpHost) -> None:
     def answers() -> bool:
         try:
@@ -179,7 +182,8 @@ def _await(host: HttpHost) -> None:
 
 
 def free_port() -> int:
-    """A port that was free a moment ago."""
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port: int = free.getsockname()[1]
-        return port
+    """A port that nothing listens on, below those that the kernel gives to connections meanwhile."""
+    while True:
+        port = random.randrange(20_000, 32_000)
+        with suppress(OSError), socket.create_server(("", port)):
+            return port

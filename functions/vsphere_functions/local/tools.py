@@ -72,6 +72,7 @@ TOOLS = {
         Tool("govc", "govc", ".", (1, 25)),
         Tool("natscli", "nats", "github.com/nats-io/natscli/nats", (1, 26)),
         Tool("toxiproxy", "toxiproxy-server", "github.com/Shopify/toxiproxy/v2/cmd/server", (1, 25)),
+        Tool("cloudevents", "cloudevents", "github.com/cloudevents/conformance/cmd/cloudevents", (1, 25)),
         Tool("kubeconform", "kubeconform", "github.com/yannh/kubeconform/cmd/kubeconform", (1, 26)),
         Tool("kustomize", "kustomize", "sigs.k8s.io/kustomize/kustomize/v5", (1, 26)),
     )
