@@ -277,6 +277,19 @@ def test_what_is_half_copied_is_thrown_away(shared_vcenter: SimulatedVCenter) ->
         assert "torn-copy" not in contents(ctx)
 
 
+@pytest.mark.parametrize("count", [2, 5, 7])
+def test_a_copy_whose_source_goes_away_between_two_tries_leaves_nothing(
+    shared_vcenter: SimulatedVCenter, count: int
+) -> None:
+    with with_stores(shared_vcenter) as ctx:
+        create(ctx, f"leaving-{count}")
+        killed(duplicating(ctx, f"left-{count}", f"leaving-{count}"), count)
+        assert f"left-{count}" in contents(ctx)
+        destroy(ctx, f"leaving-{count}")
+        assert error_of(duplicate, ctx, f"left-{count}", f"leaving-{count}").code is Code.NOT_FOUND
+        assert f"left-{count}" not in contents(ctx)
+
+
 def test_a_copy_with_the_uuid_of_its_source_gets_its_own(vcenter: SimulatedVCenter) -> None:
     with Soap(vcenter) as soap, with_stores(vcenter) as ctx:
         create(ctx)

@@ -33,8 +33,19 @@ def copy_volume(request: CopyVolumeRequest, ctx: Context) -> Steps[CopyVolumeRes
     if to == key:
         raise problems((Detail("a volume is no copy of itself", "toId"),))
     ctx.stores.named(key.store)
-    config = ctx.stores.named(to.store)
-    vcenter = ctx.vcenter()
+    ctx.stores.named(to.store)
+    try:
+        return (yield from _copy(request, ctx, key, to))
+    except CallError as error:
+        if (
+            not error.code.retryable
+        ):  # an earlier try may have begun, before the source went away or was taken up
+            yield from undo_copy_volume(request, ctx)
+        raise
+
+
+def _copy(request: CopyVolumeRequest, ctx: Context, key: VolumeKey, to: VolumeKey) -> Steps[CopyVolumeResult]:
+    config, vcenter = ctx.stores.named(to.store), ctx.vcenter()
     see_all(vcenter)
     seen = InUse.look(vcenter, ctx.stores)
     store = seen.surroundings.store(to.store)
