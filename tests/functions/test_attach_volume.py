@@ -1,6 +1,6 @@
 """attach_volume on the simulated vCenter; what is slots' is in tests/vsphere/test_slots.py."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from typing import Any
 
 import pytest
@@ -8,12 +8,14 @@ from pyVmomi import vim
 
 from support import machines
 from support.gateway import error_of
-from support.machines import OTHERS
+from support.machines import OTHERS, end
 from support.scene import Scene, scene, scenes, strip
 from support.volumes import attach, attaching, contents, create, detach, get, store, with_stores
 from support.wire import recorded, texts_in, without_config
 from vsphere_events.code import Code
+from vsphere_events.error import CallError
 from vsphere_functions.local.vcenter import SimulatedVCenter
+from vsphere_functions.steps import Step
 from vsphere_functions.vsphere import attach as gateway
 from vsphere_functions.vsphere.machine import Machine
 from vsphere_functions.vsphere.vcenter import VCenter
@@ -412,3 +414,20 @@ def test_a_volume_that_moved_along_with_its_machine_is_still_its_own(on: Scene) 
     assert moved not in on.paths()
     assert on.soap.disk_uuid(moved)
     assert contents(on.ctx)[on.volume] == ["volume.json"]
+
+
+def canceled(steps: Generator[Step, None, Any]) -> None:
+    """Say at its present step that it is to stop, and let it come to its end."""
+    steps.throw(CallError(Code.CANCELED, "stop"))
+    end(steps)
+
+
+def test_a_canceled_attach_is_over_before_anybody_hears_of_it(on: Scene, second: str) -> None:
+    """Else the volume would be given to another machine while vCenter still attaches it here."""
+    on.vcenter.control.delay(ReconfigVm=1500)
+    begun = attaching(on.ctx, on.volume)
+    next(begun)
+    assert error_of(canceled, begun).code is Code.CANCELED
+    on.vcenter.control.delay(ReconfigVm=0)
+    assert error_of(attach, on.ctx, on.volume, second).code is Code.FAILED_PRECONDITION
+    assert get(on.ctx, on.volume).attached_to == ("worker-1",)

@@ -1,19 +1,29 @@
 """No change of the vCenter without a look at the fence: each function, from its first call to its last."""
 
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any
 
 import pytest
 
 from support import machines, volumes
+from support.gateway import error_of, opened
 from support.orphans import sweep
+from vsphere_events.code import Code
+from vsphere_events.error import CallError
 from vsphere_events.functions import FUNCTIONS
 from vsphere_functions.context import Context
 from vsphere_functions.local.vcenter import SimulatedVCenter
 from vsphere_functions.machine.create_machine import create_machine, undo_create_machine
 from vsphere_functions.runtime.catalogue import CATALOGUE
+from vsphere_functions.vsphere.fence import Unfenced
+from vsphere_functions.vsphere.files import DatastorePath, Files
+from vsphere_functions.vsphere.ref import Ref
+from vsphere_functions.vsphere.session import SERVICE
+from vsphere_functions.vsphere.vcenter import VCenter
 
 READS = {
     *("Login", "RetrieveServiceContent", "CurrentTime", "CreateContainerView", "DestroyView"),
@@ -148,3 +158,48 @@ def test_each_change_is_preceded_by_a_look_at_the_fence(vcenter: SimulatedVCente
         act(ctx)
     assert fence.looks
     assert fence.most
+
+
+class Expiring:
+    """A lease that runs out after a while."""
+
+    def __init__(self, seconds: float) -> None:
+        self.until = time.monotonic() + seconds
+
+    def check(self) -> None:
+        if time.monotonic() > self.until:
+            raise CallError(Code.ABORTED, "the lease has run out")
+
+    def confirm(self) -> None:
+        self.check()
+
+
+def make_folder(vcenter: VCenter, center: Ref) -> None:
+    manager = vcenter.session.content["fileManager"]
+    vcenter.change("make_folder", manager, "MakeDirectory", name="[LocalDS_0] late", datacenter=center)
+
+
+def write_file(vcenter: VCenter, center: Ref) -> None:
+    files = Files(vcenter, center, "DC0", Ref("HostDatastoreBrowser", "-"))
+    files.write(DatastorePath("LocalDS_0", ("late",)), b"late")
+
+
+@pytest.mark.parametrize("change", [make_folder, write_file])
+def test_e22_a_change_that_waits_longer_for_its_connection_than_its_lease_lasts_is_not_made(
+    vcenter: SimulatedVCenter, change: Callable[[VCenter, Ref], None]
+) -> None:
+    with opened(vcenter, pool=1) as session, ThreadPoolExecutor(1) as threads:
+        center = next(iter(session.scan({"Datacenter": ["name"]})))
+        vcenter.control.delay(CurrentTime=1000)
+        vcenter.control.reset_calls()
+        fence = Expiring(0.5)
+        slow = threads.submit(session.call, SERVICE, "CurrentTime", repeatable=True)
+        while not vcenter.control.calls()["CurrentTime"]:
+            assert not slow.done()
+        assert error_of(change, VCenter("default", session, fence), center).code is Code.ABORTED
+        assert slow.result()
+        assert not vcenter.control.calls()["MakeDirectory"]
+        files = Files(
+            VCenter("default", session, Unfenced()), center, "DC0", Ref("HostDatastoreBrowser", "-")
+        )
+        assert files.read(DatastorePath("LocalDS_0", ("late",))) is None

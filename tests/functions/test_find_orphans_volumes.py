@@ -157,3 +157,14 @@ def test_a_sweep_that_was_interrupted_is_ended_by_the_next_delivery(
         first.close()
         assert sweep(old, delete=[orphan.id]).deleted == (orphan.id,)
         assert contents(ctx) == {"": []}
+
+
+def test_a_whole_volume_with_what_a_destroy_has_left_beside_it_is_none(vcenter: SimulatedVCenter) -> None:
+    """A disk that was put back, from a backup perhaps."""
+    with with_stores(vcenter) as ctx, with_stores(vcenter, clock=late) as old, Soap(vcenter) as soap:
+        create(ctx)
+        folder = found_store(ctx).folder / "data-1"
+        soap.create_disk(str(folder / "_doomed.vmdk"))
+        assert links(old) == []
+        soap.move_disk(str(folder / "data-1.vmdk"), "[LocalDS_0] away.vmdk")
+        assert links(old) == [link("data-1")]

@@ -29,6 +29,7 @@ from support.wire import recorded, texts_in, without_config
 from vsphere_events.code import Code
 from vsphere_functions.context import Context
 from vsphere_functions.local.vcenter import SimulatedVCenter
+from vsphere_functions.vsphere.claims_file import Claim
 
 FOLDER = f"[we ird (1)] vols/VIC/{INSTALLATION}/volumes"
 WORKER = "/DC0/vm/demo/machines/worker-1"
@@ -327,3 +328,15 @@ def test_a_lost_reply_is_made_good_by_the_next_try(vcenter: SimulatedVCenter, ca
         assert proxy.dropped == 1
         assert resize(ctx, 2 * GIB).capacity_kb == real_size(ctx, "data-1") == 2 * GIB
         whole(ctx, "data-1")
+
+
+def test_a_claim_that_was_left_is_gone_before_the_metadata_are_replaced(vcenter: SimulatedVCenter) -> None:
+    """A volume with a claim and no metadata is one that was never made, to be swept."""
+    with with_stores(vcenter) as ctx:
+        create(ctx)
+        claim = Claim("theirs", GIB, "x", "2020-01-01T00:00:00+00:00")
+        files_of(ctx).write(found_store(ctx).folder / "data-1" / "claim.json", claim.render())
+        vcenter.control.add_fault("MoveDatastoreFile_Task", "CannotAccessFile", scope="task", count=1)
+        assert error_of(resize, ctx, 2 * GIB).code is Code.UNAVAILABLE
+        assert "claim.json" not in contents(ctx)["data-1"]
+        assert resize(ctx, 2 * GIB).capacity_kb == 2 * GIB

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from support.functions import World, address, desk, performed, request
+from support.jetstream import until
 from vsphere_events.cloud_event import CloudEvent
 from vsphere_events.code import Code
 from vsphere_events.error import CallError
@@ -306,3 +307,22 @@ def test_a_step_that_cannot_be_recorded_holds_nothing_up() -> None:
         ending = make(one, request())
     assert isinstance(ending, Finished)
     assert "error" not in ending.result.data
+
+
+def test_what_is_abandoned_in_its_work_leaves_its_lease_to_run_out() -> None:
+    """Its thread still waits for vCenter: what it has asked for there may yet happen."""
+    world, event, go_on = World(), request(), threading.Event()
+    world.between = lambda _: go_on.wait(60)
+
+    async def play(one: Desk) -> None:
+        call = dispatch(address(event), one.settings)
+        task = asyncio.create_task(performed(one, address(event), Delivery(1)))
+        await until(lambda: bool(world.effects))
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert await one.store.get(Bucket.LEASES, call.identities[0])
+        go_on.set()
+
+    with desk(world) as one:
+        asyncio.run(play(one))

@@ -150,7 +150,7 @@ def test_a_create_older_than_the_last_removal_is_canceled() -> None:
     with refused(Code.CANCELED):
         ordered(identity, Role.CREATES, 4, "default.op", incarnation=False)
     assert ordered(identity, Role.CREATES, 6, "default.op", incarnation=False) == Identity(
-        begun=6, created=6, removed=5, remover="default.op"
+        begun=6, created=6, removed=5, creator="default.op", remover="default.op"
     )
 
 

@@ -9,6 +9,7 @@ from vsphere_events.cloud_event import CloudEvent
 from vsphere_events.code import Code
 from vsphere_events.error import CallError
 from vsphere_functions.runtime.dispatch import Call, dispatch
+from vsphere_functions.runtime.operations import Record, finished
 from vsphere_functions.runtime.order import Identity
 from vsphere_functions.runtime.store import Bucket, MemoryStore
 from vsphere_functions.runtime.turns import take_turn
@@ -49,5 +50,37 @@ def test_a_create_older_than_a_sweep_of_it_is_canceled_and_the_owner_has_no_orde
         assert owner
         assert Identity.load(owner.value) == Identity(begun=7)
         assert await take_turn(store, sweep("m-2"), 3)
+
+    asyncio.run(play(MemoryStore()))
+
+
+def test_a_sweep_does_not_overtake_a_create_that_has_begun_and_not_ended() -> None:
+    """It spares what is being made; the create would be taken back, and a machine lost that somebody wants."""
+
+    async def play(store: MemoryStore) -> None:
+        made = call(request())
+        record = Record(source=made.address.event.source, id=made.address.event.id)
+        await store.create(Bucket.OPERATIONS, made.address.key, record.dump())
+        assert await take_turn(store, made, 6)
+        assert await take_turn(store, sweep("m-1"), 7)
+        assert await take_turn(store, made, 6)
+        entry = await store.get(Bucket.OPERATIONS, made.address.key)
+        assert entry
+        ended = finished(record, b"{}").dump()
+        assert await store.update(Bucket.OPERATIONS, made.address.key, ended, entry.revision)
+        assert await take_turn(store, sweep("m-1"), 8)
+        with pytest.raises(CallError) as canceled:
+            await take_turn(store, call(request()), 6)
+        assert canceled.value.code is Code.CANCELED
+
+    asyncio.run(play(MemoryStore()))
+
+
+def test_a_sweep_that_is_refused_for_one_has_overtaken_none() -> None:
+    async def play(store: MemoryStore) -> None:
+        assert await take_turn(store, call(request(name="m-2")), 8)
+        with pytest.raises(CallError):
+            await take_turn(store, sweep("m-1", "m-2"), 7)
+        assert await take_turn(store, call(request(name="m-1")), 6)
 
     asyncio.run(play(MemoryStore()))

@@ -7,9 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.gateway import end_other_sessions, error_of, opened
-from support.volumes import files_of, found_store, with_stores
+from support.volumes import create, files_of, found_store, with_stores
 from vsphere_events.code import Code
 from vsphere_functions.local.vcenter import SimulatedVCenter
+from vsphere_functions.vsphere import files as files_of_datastores
 from vsphere_functions.vsphere.files import DatastorePath, Files, plain_uuid
 from vsphere_functions.vsphere.ref import Ref
 from vsphere_functions.vsphere.stores import overlap
@@ -101,3 +102,16 @@ def test_a_refused_file_is_an_error_with_its_path(shared_vcenter: SimulatedVCent
         failed = error_of(files_of(ctx).read, DatastorePath("we ird (1)", ("a..b",)))
     assert failed.code is Code.INVALID_ARGUMENT
     assert "HTTP 400" in failed.message
+
+
+def test_a_search_that_does_not_end_is_given_up(
+    vcenter: SimulatedVCenter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A datastore that hangs would keep a thread for ever: no step comes by at which its time is looked at."""
+    monkeypatch.setattr(files_of_datastores, "PATIENCE", 0.5)
+    with with_stores(vcenter) as ctx:
+        create(ctx)
+        files, where = files_of(ctx), found_store(ctx).folder
+        vcenter.control.delay(SearchDatastore=60_000, SearchDatastoreSubFolders=60_000)
+        failed = error_of(files.browse, where)
+        assert (failed.code, "has not looked through" in failed.message) == (Code.UNAVAILABLE, True)

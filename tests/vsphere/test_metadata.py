@@ -67,6 +67,8 @@ def test_a_claim_holds_against_others_while_it_is_young() -> None:
     assert claim.holds_against("theirs", NOW)
     assert not claim.holds_against("mine", NOW)
     assert not claim.holds_against("theirs", NOW + STALE)
+    assert claim.holds_against("theirs", NOW - STALE / 2)
+    assert not claim.holds_against("theirs", NOW - STALE), "its clock was wrong"
     for odd in ("", "yesterday", "2026-01-01T00:00:00"):
         undated = Claim("mine", 1024, "x", odd)
         assert not undated.holds_against("theirs", NOW)

@@ -87,10 +87,11 @@ class Attempt:
         self._held, self._lease = self._entrance.held, self._entrance.lease
         self._keeps_slots = False
         self._busy_since: datetime | None = None
+        self._abandoned = False
         self._deadline = time.monotonic() + self._limits.budget_seconds
 
     async def make(self) -> Ending:
-        """Come in and work; what is held is let go whatever happens."""
+        """Come in and work; what is held is let go at the end, or runs out by itself when the work goes on unseen."""
         try:
             if self._refusal() is None and await self._entrance.in_line():
                 return self._entrance.wait()
@@ -100,7 +101,8 @@ class Attempt:
         except Superseded:
             return Lost() if self._held.ours else Again(_SOON, "another delivery of it was faster")
         finally:
-            self._desk.aside(self._entrance.let_go(keeps_slots=self._keeps_slots))
+            if not self._abandoned:
+                self._desk.aside(self._entrance.let_go(keeps_slots=self._keeps_slots))
 
     async def _entered(self, admission: Admission, leased: bool) -> Ending:  # noqa: FBT001 - of the pair it is given
         if isinstance(admission, Foreign):
@@ -192,6 +194,11 @@ class Attempt:
             )
         except Interrupted:
             return Wait.SHUTDOWN
+        except (
+            asyncio.CancelledError
+        ):  # its thread still waits for vCenter: what it has asked for may yet happen
+            self._abandoned = True
+            raise
 
     async def _announce(self, call: Call) -> bool:
         """Take its turn, and note that a machine is being made; if the turn is over, the record says that it is not."""

@@ -192,14 +192,15 @@ def _things(request: Any, address: Address) -> Iterator[tuple[str, ...]]:
 def _disks(host: str, request: Any, address: Address, settings: Settings) -> Iterator[tuple[str, ...]]:
     """Name the disks that go to or leave a machine.
 
-    One given by its path is the volume that the path is of, in each store that it may lie in.
+    One given by its path is the volume that the path is of, in each store that it may lie in; else the name of its
+    datastore does not count, of which each datacenter can have another for the same one.
     """
     for name in _named(request, address):
         if name.key is not None:
             yield _volume(name.key)
         elif name.path is not None:
             volumes = stores_of(settings, address.label, host).volumes_at(name.path)
-            yield from map(_volume, volumes) if volumes else (("disk", str(name.path)),)
+            yield from map(_volume, volumes) if volumes else (("disk", *name.path.parts),)
 
 
 def _named(request: Any, address: Address) -> Iterator[DiskName]:

@@ -22,7 +22,8 @@ class Role(Enum):
 class Identity(BaseModel):
     """What is remembered of a machine or volume: request sequences, 0 for never.
 
-    `remover` is the operation of the last removal that has begun; its record says whether it has ended.
+    `creator` and `remover` are the operations of the last create and the last removal that have begun; their records
+    say whether they have ended.
     """
 
     model_config = ConfigDict(frozen=True, extra="ignore")
@@ -30,6 +31,7 @@ class Identity(BaseModel):
     begun: int = 0
     created: int = 0
     removed: int = 0
+    creator: str = ""
     remover: str = ""
 
     def dump(self) -> bytes:
@@ -55,10 +57,12 @@ def ordered(identity: Identity, role: Role, sequence: int, operation: str, *, in
             Code.FAILED_PRECONDITION,
             "a later request has created it anew; nothing was touched (providerID names the one that is meant)",
         )
+    creates = role is Role.CREATES and sequence >= identity.created
     removes = role is Role.REMOVES and sequence >= identity.removed
     return Identity(
         begun=max(identity.begun, sequence),
-        created=max(identity.created, sequence) if role is Role.CREATES else identity.created,
+        created=sequence if creates else identity.created,
         removed=sequence if removes else identity.removed,
+        creator=operation if creates else identity.creator,
         remover=operation if removes else identity.remover,
     )

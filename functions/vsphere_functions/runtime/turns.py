@@ -14,11 +14,24 @@ async def take_turn(store: Store, call: Call, sequence: int | None) -> bool:
     """
     if sequence is None:
         return True
-    # What a sweep is to delete has an order, each by itself; the owner's machines have none together.
     if call.role is Role.SWEEPS:
-        for key in call.identities[1:]:
-            await _take(store, key, call, Role.REMOVES, sequence)
+        await _sweep(store, call, sequence)
     return await _take(store, call.identities[0], call, call.role, sequence)
+
+
+async def _sweep(store: Store, call: Call, sequence: int) -> None:
+    """Take the turn of each that is to be deleted, when none is refused; the owner's machines together have no order.
+
+    Not of what is being made: a sweep spares it, and its create would be taken back as one that was overtaken.
+    """
+    keys = call.identities[1:]
+    entries = [await store.get(Bucket.IDENTITIES, key) for key in keys]
+    known = [Identity.load(entry and entry.value) for entry in entries]
+    for one in known:
+        ordered(one, Role.REMOVES, sequence, call.address.key, incarnation=False)
+    for key, one in zip(keys, known, strict=True):
+        if not (one.creator and await _goes_on(store, one.creator)):
+            await _take(store, key, call, Role.REMOVES, sequence)
 
 
 async def _take(store: Store, key: str, call: Call, role: Role, sequence: int) -> bool:

@@ -64,8 +64,8 @@ class Claim:
             return timedelta.max
 
     def holds_against(self, operation: str, now: datetime) -> bool:
-        """Say whether another operation has to wait for this one."""
-        return self.operation != operation and self.age(now) < STALE
+        """Say whether another operation has to wait for this one; not for one from a time to come, by a wrong clock."""
+        return self.operation != operation and abs(self.age(now)) < STALE
 
     def makes_the_same(self, other: Self) -> bool:
         """Say whether both make the same volume, so that what the one has begun the other can end."""

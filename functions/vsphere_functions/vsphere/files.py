@@ -4,6 +4,7 @@ Bytes go over HTTPS (`/folder`), all else through the FileManager: the file acce
 deleted and has not.
 """
 
+import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Self
@@ -16,7 +17,7 @@ from vsphere_events.code import Code
 from vsphere_events.error import CallError
 from vsphere_functions.steps import Steps
 from vsphere_functions.vsphere.faults import fault_name
-from vsphere_functions.vsphere.follow import PAUSE, change
+from vsphere_functions.vsphere.follow import PAUSE, change, stop
 from vsphere_functions.vsphere.ref import Ref
 from vsphere_functions.vsphere.state import State
 from vsphere_functions.vsphere.vcenter import VCenter
@@ -31,6 +32,8 @@ _REFUSED = {
     413: Code.RESOURCE_EXHAUSTED,
     507: Code.RESOURCE_EXHAUSTED,
 }
+PATIENCE = 240.0
+"""Seconds for a search: one of a store that hangs never ends, and a try has nine minutes by default."""
 _Browser = vim.host.DatastoreBrowser
 
 
@@ -116,8 +119,8 @@ class Files:
 
     def write(self, path: DatastorePath, body: bytes) -> None:
         """Write a whole file, over what was there."""
-        self.vcenter.fence.check()
-        _accept(self.vcenter.session.file("PUT", self.url(path), body).status, path)
+        with self.vcenter.session.guarded(self.vcenter.fence.check):
+            _accept(self.vcenter.session.file("PUT", self.url(path), body).status, path)
 
     def browse(self, path: DatastorePath) -> list[Folder]:
         """Find all files at and below a folder in one search; nothing when the folder is not there."""
@@ -156,15 +159,20 @@ class Files:
         )
         try:
             task = self.vcenter.ask(self.browser, method, datastorePath=str(path), searchSpec=spec)
-            watched = self.vcenter.session.watch(task, "browse")
-            while (info := watched.poll(PAUSE)) is None:
-                pass
-            if info.error is not None:
-                raise info.error
+            return self._result(task, path)
         except CallError as error:
             if fault_name(error) in {"FileNotFound", "NotFound"}:
                 return None
             raise
+
+    def _result(self, task: Ref, path: DatastorePath) -> Any:
+        watched, until = self.vcenter.session.watch(task, "browse"), time.monotonic() + PATIENCE
+        while (info := watched.poll(PAUSE)) is None:
+            if time.monotonic() > until:
+                stop(self.vcenter, task)
+                raise CallError(Code.UNAVAILABLE, f"vCenter has not looked through {path} in {PATIENCE:g} s")
+        if info.error is not None:
+            raise info.error
         return info.result
 
     def make_folder(self, path: DatastorePath, *, parents: bool = False) -> None:

@@ -37,12 +37,13 @@ def change(
 ) -> Steps[Any]:
     """Start a task under the fence and follow it; one that holds the object meanwhile is waited for.
 
-    Aborted when others go on holding it.
+    Aborted when others go on holding it. When the request is canceled, the task is stopped, or its end waited for:
+    nobody could reckon with what it does after the lease.
     """
     for _ in range(3):
         try:
             task = vcenter.change(step, ref, method, **arguments)
-            return (yield from follow(vcenter, step, task, state, message))
+            return (yield from _to_its_end(vcenter, step, task, state, message))
         except CallError as error:
             fault, last = fault_of(error), error
             if fault is None or fault.name != "TaskInProgress":
@@ -51,6 +52,16 @@ def change(
             if isinstance(busy, Ref):
                 yield from join(vcenter, step, state.at(step, task=busy.id))
     raise last
+
+
+def _to_its_end(vcenter: VCenter, step: str, task: Ref, state: State, message: str) -> Steps[Any]:
+    try:
+        return (yield from follow(vcenter, step, task, state, message))
+    except CallError as error:
+        if error.code is Code.CANCELED:
+            stop(vcenter, task)
+            yield from join(vcenter, step, state.at(step, task=task.id))
+        raise
 
 
 def join(vcenter: VCenter, step: str, state: State) -> Steps[None]:

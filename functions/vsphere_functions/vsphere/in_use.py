@@ -1,7 +1,7 @@
 """Who holds a disk: every VM whose devices, files or snapshots lead to it, by uuid or by place."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Self, TypeAlias
 
@@ -133,6 +133,17 @@ class InUse:
         for backing in _backings(devices):
             uuid, spot = plain_uuid(backing.get("uuid")), self.surroundings.spot_of_backing(row, backing)
             yield from (key for key in (uuid, spot) if key)
+
+    def shows(self, row: Row, device: Any, uuids: Iterable[str], spots: Collection[Spot]) -> bool:
+        """Say whether a VM's disk is the one that is known by these, and may be handled as such.
+
+        A uuid alone does not make it so where another volume's disk lies: metadata and disks get copied by hand.
+        """
+        keys = set(self.keys(row, [device]))
+        if keys & {*spots}:
+            return True
+        places = (self.surroundings.volume_at(key) for key in keys if isinstance(key, tuple))
+        return bool(keys & {*filter(None, uuids)}) and not any(places)
 
     def _add(self, holder: Holder, row: Row) -> None:
         devices = row.get("config.hardware.device")

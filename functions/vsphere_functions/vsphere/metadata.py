@@ -9,6 +9,8 @@ from typing import Any, Self
 
 VERSION = 1
 FILE = "volume.json"
+LARGEST = 16 * 1024 * 1024
+"""Bytes that metadata can have: what a request brings is a megabyte at most."""
 VIC_FOLDER = "imageMetadata"
 """Where VIC keeps the info of its volumes, a file of raw bytes for each key; it keeps no size."""
 _FIELDS: Mapping[str, type] = {
@@ -66,6 +68,7 @@ class Metadata:
             raise ValueError("its metadata is of another version")
         fields: dict[str, Any] = {name: told.get(name) for name in _FIELDS}
         sound = all(isinstance(fields[name], kind) for name, kind in _FIELDS.items())
+        sound = sound and all(isinstance(one, str) for one in fields["info"].values())
         if not sound or checksum != _checksum(told):
             raise ValueError("its metadata does not match its checksum")
         return cls(**fields)

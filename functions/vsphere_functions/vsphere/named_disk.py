@@ -107,9 +107,8 @@ class NamedDisk:
 
     def on(self, seen: InUse, machine: Machine) -> list[Disk]:
         """Return the machine's disks that are this one, or stand on it."""
-        known = {*self.uuids, *self.spots}
         disks = disks_of(machine.row.get("config.hardware.device"))
-        return [disk for disk in disks if known & set(seen.keys(machine.row, [disk.device]))]
+        return [disk for disk in disks if seen.shows(machine.row, disk.device, self.uuids, self.spots)]
 
     @property
     def is_there(self) -> bool:

@@ -102,12 +102,15 @@ def remains(ids: Iterable[Orphaned], shelves: Shelves) -> Iterator[Found]:
 def volume_id(leaf: Leaf) -> OrphanVolume:
     """Name a volume's folder by who has claimed it when, or by its metadata: these go last when it is swept."""
     claim = leaf.claim()
-    body = claim.render() if claim else leaf.store.files.read(leaf.path / metadata.FILE)
+    try:
+        body = claim.render() if claim else leaf.read(metadata.FILE)
+    except ValueError:
+        body = None
     return OrphanVolume(leaf.store.name, leaf.id, sha256(body or b"").hexdigest()[:12])
 
 
 def _unfinished(leaf: Leaf, now: datetime) -> Iterator[Found]:
-    if leaf.has_doomed:
+    if leaf.has_doomed and not (leaf.has_disk and leaf.has_metadata):
         age = _age(leaf.store.files.modified(leaf.doomed), now)
         yield Found(volume_id(leaf), "its destroy has begun and never ended", age)
     elif leaf.has_claim and not leaf.has_metadata and leaf.vic is None:

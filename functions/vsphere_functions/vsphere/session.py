@@ -5,7 +5,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from typing import Any, TypeVar
 
 from pyVmomi.VmomiSupport import GuessWsdlType
@@ -160,6 +160,10 @@ class Session:
             return answer
 
         return self._attempt(work, repeatable=True, doing=f"{verb} of a file")
+
+    def guarded(self, check: Callable[[], None]) -> AbstractContextManager[None]:
+        """Have what this thread sends meanwhile checked at the last moment; what the check raises is not sent."""
+        return self._transport.guarded(check)
 
     def watch(self, task: Ref, step: str | None = None) -> Watched:
         """Follow a task; its error will be read as one of `step`."""

@@ -4,7 +4,8 @@ import select
 import ssl
 import threading
 import time
-from collections.abc import Callable, Container, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from http.client import HTTPException, HTTPMessage, HTTPSConnection
 from pathlib import Path
@@ -62,6 +63,19 @@ class Transport:
         self._slots = threading.BoundedSemaphore(endpoint.pool)
         self._lock = threading.Lock()
         self._idle: list[tuple[HTTPSConnection, float]] = []
+        self._guard = threading.local()
+
+    @contextmanager
+    def guarded(self, check: Callable[[], None]) -> Iterator[None]:
+        """Have this thread check before each request, at the last moment: a slot or a connection can be long in coming.
+
+        What the check raises is the end of the call.
+        """
+        self._guard.check = check
+        try:
+            yield
+        finally:
+            del self._guard.check
 
     def send(
         self,
@@ -98,6 +112,7 @@ class Transport:
     ) -> Answer:
         kept = False
         try:
+            getattr(self._guard, "check", _nothing)()
             connection.request(verb, path, body, dict(headers))
             response = connection.getresponse()
             answer = Answer(response.status, response.headers, response.read())
@@ -143,6 +158,10 @@ class Transport:
                 f"vCenter {self.name} shows another certificate than the pinned one", sent=False, final=True
             )
         return connection
+
+
+def _nothing() -> None:
+    """Check nothing."""
 
 
 def _quiet(connection: HTTPSConnection) -> bool:

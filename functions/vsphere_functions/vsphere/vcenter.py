@@ -23,8 +23,8 @@ class VCenter:
 
     def change(self, step: str, ref: Ref, method: str, **arguments: Any) -> Any:
         """Make a call that changes something, under the fence, once; faults are read as those of `step`."""
-        self.fence.check()
-        return self.session.call(ref, method, step=step, **arguments)
+        with self.session.guarded(self.fence.check):
+            return self.session.call(ref, method, step=step, **arguments)
 
     def read(self, refs: Iterable[Ref], paths: Mapping[str, Sequence[str]]) -> dict[Ref, Row]:
         """Read narrow paths per type of the given objects in one pass; an object that is gone is left out."""

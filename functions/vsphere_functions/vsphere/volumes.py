@@ -27,14 +27,14 @@ _OURS = re.compile(r"_[0-9a-f]{32}\.json|_(doomed|copying)(-flat|-ctk)?\.vmdk", 
 class Leaf:
     """A volume's folder as one browse found it.
 
-    `files` maps names to sizes in bytes; `vic` are the keys of VIC's metadata, None where there is none;
+    `files` maps names to sizes in bytes, and so does `vic` the keys of VIC's metadata, None where there is none;
     `below` are other folders in it.
     """
 
     store: Store = field(repr=False)
     id: str
     files: Mapping[str, int] = field(default_factory=dict)
-    vic: tuple[str, ...] | None = None
+    vic: Mapping[str, int] | None = None
     below: tuple[str, ...] = ()
 
     @property
@@ -122,19 +122,33 @@ class Leaf:
 
     def metadata(self) -> Metadata | None:
         """Read what is written down; None where nothing is, ValueError when it says nothing that can be used."""
-        files = self.store.files
         if self.has_metadata:
-            body = files.read(self.path / metadata.FILE)
+            body = self.read(metadata.FILE)
             return None if body is None else Metadata.parse(body)
         if self.vic is not None:
-            where = self.path / VIC_FOLDER
+            files, where = self.store.files, self.path / VIC_FOLDER
+            _refuse_large(sum(self.vic.values()))
             return Metadata.of_vic({key: files.read(where / key) or b"" for key in self.vic})
         return None
 
     def claim(self) -> Claim | None:
         """Read who makes it; None for nobody, and for a claim that nobody can read."""
-        body = self.store.files.read(self.path / claims_file.FILE) if self.has_claim else None
+        try:
+            body = self.read(claims_file.FILE) if self.has_claim else None
+        except ValueError:
+            return None
         return Claim.parse(body) if body else None
+
+    def read(self, name: str) -> bytes | None:
+        """Read a file that was written by us, None when it is gone; ValueError for one that is too large for that."""
+        _refuse_large(self.files.get(name, 0))
+        return self.store.files.read(self.path / name)
+
+
+def _refuse_large(size: int) -> None:
+    """Read no disk that has the name of a metadata file into memory."""
+    if size > metadata.LARGEST:
+        raise ValueError("its metadata is too large to be any")
 
 
 def browse(store: Store, volume_id: str | None = None) -> tuple[dict[str, Leaf], tuple[str, ...]]:
@@ -150,7 +164,7 @@ def browse(store: Store, volume_id: str | None = None) -> tuple[dict[str, Leaf],
                 found[name] = Leaf(store, name, folder.files)
             case (name, "imageMetadata"):
                 leaf = found.get(name) or Leaf(store, name)
-                found[name] = Leaf(store, name, leaf.files, tuple(sorted(folder.files)), leaf.below)
+                found[name] = Leaf(store, name, leaf.files, folder.files, leaf.below)
             case (name, *rest):
                 leaf = found.get(name) or Leaf(store, name)
                 found[name] = Leaf(store, name, leaf.files, leaf.vic, (*leaf.below, "/".join(rest)))

@@ -7,7 +7,7 @@ from vsphere_events.code import Code
 from vsphere_events.error import CallError, Detail
 from vsphere_events.model import problems
 from vsphere_functions.steps import Step, Steps
-from vsphere_functions.vsphere import metadata
+from vsphere_functions.vsphere import claims_file, metadata
 from vsphere_functions.vsphere.disks import Disk as DiskOnVM
 from vsphere_functions.vsphere.disks import disks_of
 from vsphere_functions.vsphere.files import Disk
@@ -115,6 +115,10 @@ class Growing:
         files, folder = self.leaf.store.files, self.leaf.path
         temporary = temporary_in(folder)
         files.write(temporary, told.render())
+        if (
+            self.leaf.has_claim
+        ):  # with it, a volume whose metadata is lost in the move passes for one never made
+            yield from files.delete(folder / claims_file.FILE, self.state)
         try:
             yield from files.move(temporary, folder / metadata.FILE, self.state, over=True)
         except CallError:

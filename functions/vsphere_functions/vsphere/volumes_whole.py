@@ -55,14 +55,13 @@ def refuse_unborn(leaf: Leaf, operation: str, now: datetime) -> None:
 
 def devices(seen: InUse, leaf: Leaf, uuids: Sequence[str]) -> list[OnMachine]:
     """Return the VMs that have a volume's disk now, itself or below a delta."""
-    known = {*uuids, *leaf.spots}
     if not seen.on(uuids, leaf.spots):
         return []
     return [
         OnMachine(ref, row, disk)
         for ref, row in seen.surroundings.vms.items()
         for disk in disks_of(row.get("config.hardware.device"))
-        if known & set(seen.keys(row, [disk.device]))
+        if seen.shows(row, disk.device, uuids, leaf.spots)
     ]
 
 
