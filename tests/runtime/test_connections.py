@@ -144,6 +144,17 @@ def test_a_mounted_secret_is_read_afresh_each_time(tmp_path: Path) -> None:
     assert (found.endpoint.url, found.endpoint.insecure) == ("https://elsewhere:443/sdk", True)
 
 
+@pytest.mark.parametrize("name", ["userData", "password"])
+def test_a_mounted_file_that_is_no_text_is_refused_without_showing_it(tmp_path: Path, name: str) -> None:
+    (tmp_path / "username").write_text("admin")
+    (tmp_path / "password").write_text("p")
+    (tmp_path / name).write_bytes(b"\xffhush")
+    given = settings(secrets={"main": {"directory": str(tmp_path)}})
+    with pytest.raises(CallError) as error:
+        user_data_of(given, "default", None, "main")
+    assert (error.value.code, "hush" in error.value.message) == (Code.UNAUTHENTICATED, False)
+
+
 def configured(given: Settings, label: str) -> Credentials:
     return sessions_of(given)._configured[label]()
 

@@ -154,14 +154,17 @@ def _texts(secret: Secret, keys: tuple[str, ...]) -> Iterator[str]:
     for key in reversed(keys):  # of two spellings, the later one read wins: the seed's
         path = secret.directory / key
         if path.is_file():
-            yield path.read_text("utf-8") if key == "userData" else _file(path)
+            yield _text(path) if key == "userData" else _file(path)
 
 
 def _file(path: Path) -> str:
     """Read a one-line file without its line end, which editors add."""
+    return _text(path).rstrip("\r\n")
+
+
+def _text(path: Path) -> str:
     try:
-        return path.read_text("utf-8").rstrip("\r\n")
-    except OSError as error:
-        raise CallError(
-            Code.UNAUTHENTICATED, f"a file with credentials cannot be read: {error.strerror}"
-        ) from None
+        return path.read_text("utf-8")
+    except (OSError, UnicodeError) as error:
+        why = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
+        raise CallError(Code.UNAUTHENTICATED, f"a file with credentials cannot be read: {why}") from None

@@ -119,9 +119,8 @@ class Making:
         name = self.want.id
         if leaf.vic is not None and not leaf.has_metadata:
             raise CallError(Code.ALREADY_EXISTS, f"volume {name!r} is one of VIC's; it was left alone")
-        if (
-            leaf.has_doomed and leaf.has_metadata
-        ):  # without metadata it was never whole: a create was undone half-way
+        # Without metadata it was never whole: then a create was undone half-way.
+        if leaf.has_doomed and leaf.has_metadata:
             raise CallError(
                 Code.FAILED_PRECONDITION, f"the destroy of volume {name!r} has begun; destroy it again first"
             )
