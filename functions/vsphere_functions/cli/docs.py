@@ -43,13 +43,13 @@ def with_table(text: str) -> str:
 
 
 def functions_table() -> str:
-    """Render a row per function of the contract: what it does, and whether it is built."""
+    """Render a row per function of the contract: what it does, and whether it changes anything or is not built yet."""
     rows = (
         f"| [`{name}`](docs/reference/functions.md#{name}) | {_first(_purpose(name))} "
-        f"| {'changes' if function.changes else 'reads'} | {'yes' if name in CATALOGUE else 'not yet'} |\n"
+        f"| {('changes' if function.changes else 'reads') if name in CATALOGUE else 'not built yet'} |\n"
         for name, function in FUNCTIONS.items()
     )
-    return "| function | what it does | | built |\n|---|---|---|---|\n" + "".join(rows)
+    return "| function | what it does | |\n|---|---|---|\n" + "".join(rows)
 
 
 def main(arguments: Sequence[str], root: Path = CHECKOUT) -> int:
