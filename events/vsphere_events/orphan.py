@@ -1,11 +1,16 @@
 """The name of an orphan: it means one incarnation of a machine, or one try to make a volume, and no later one."""
 
+import re
 from dataclasses import dataclass
 from typing import Annotated, TypeAlias
 
 from pydantic import BeforeValidator, PlainSerializer, WithJsonSchema
 
+from vsphere_events.model import plain
+
 _PARTS = 4  # kind, then three that say which
+_LONGEST = 1024  # of each; no name is longer
+_OBJECT = re.compile(r"[!-~]+")  # what vCenter can be asked for
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,9 +42,9 @@ Orphaned: TypeAlias = OrphanMachine | OrphanVolume
 
 def parse_orphan_id(text: object) -> Orphaned:
     """Return what an id names; ValueError for what no answer ever gave."""
-    kind, *rest = text.split("/", _PARTS - 1) if isinstance(text, str) else [""]
-    if len(rest) == _PARTS - 1 and all(rest):
-        if kind == "machine":
+    kind, *rest = plain(text).split("/", _PARTS - 1) if isinstance(text, str) else [""]
+    if len(rest) == _PARTS - 1 and all(0 < len(one) <= _LONGEST for one in rest):
+        if kind == "machine" and _OBJECT.fullmatch(rest[0]):
             return OrphanMachine(*rest)
         if kind == "volume":
             return OrphanVolume(*rest)

@@ -197,7 +197,12 @@ def test_an_orphan_sweep_names_machines() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["vm-1", "machine/vm-1/x", "machine/vm-1//w1", "volume/a/b/", "disk/a/b/c", "", 7]
+    "text",
+    [
+        *("vm-1", "machine/vm-1/x", "machine/vm-1//w1", "volume/a/b/", "disk/a/b/c", "", 7),
+        *("machine/vm-1\0/u/w1", "machine/vm \u00fc/u/w1", "machine/vm-1\ud800/u/w1", "volume/a/b\n/c"),
+        f"volume/a/{'b' * 1025}/c",
+    ],
 )
 def test_a_sweep_deletes_by_ids_that_an_answer_gave_and_no_more_than_a_hundred(text: object) -> None:
     bad = MINIMAL["find_orphans"] | {"delete": [text]}
