@@ -251,7 +251,7 @@ def test_v01_a_deleted_machine_leaves_its_volumes_and_says_so(on: Scene, name: s
 def test_v01_an_interrupted_delete_still_tells_whose_disk_it_took_off(on: Scene, name: str) -> None:
     made(on, name)
     steps = delete_machine(machines.deletion(name), on.ctx)
-    while next(steps).message != "detached 1 disks":
+    while next(steps).message != "detached 1 disk":
         pass
     steps.close()
     failed = error_of(made, on, name)  # it would come up without its volume

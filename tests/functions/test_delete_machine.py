@@ -186,7 +186,7 @@ def test_what_an_interrupted_delete_detached_is_still_reported(vcenter: Simulate
         create(ctx)
         with_volume(soap)
         began = delete_machine(deletion(), ctx)
-        while next(began).message != "detached 1 disks":
+        while next(began).message != "detached 1 disk":
             pass
         began.close()
         assert status(ctx).phase == "Deleting"

@@ -66,25 +66,31 @@ def test_the_log_tells_of_each_failure_with_its_code_and_its_request(
             world.failures = [CallError(Code.NOT_FOUND, "no such thing")]
             await one.ask(request(id="fails"))
             await one.ask(request(id="is-well"))
+            await one.publish(request(id="is-well", name="m-2"))
+            await until(lambda: len(one.on("dead")) == 2)
 
     asyncio.run(run())
     lines = [json.loads(line) for line in capfd.readouterr().err.splitlines() if line.startswith("{")]
     told = [
-        (line["request"], line["event"], line["code"], line["reason"], line["level"], line["function"])
+        (line["request"], line["event"], line.get("code"), line["reason"], line["level"], line["function"])
         for line in lines
-        if "request" in line
+        if "request" in line and line["event"] != "audit"
     ]
-    about = "create_machine"
+    about, used = "create_machine", "this source has used the id for another request"
     assert told == [
         ("dies", "a request will be tried again", "Unavailable", "away", "info", about),
         ("dies", "a request is given up", "Unavailable", "away", "warning", about),
         ("fails", "a request has failed", "NotFound", "no such thing", "info", about),
+        ("is-well", "a request is dead-lettered", None, used, "warning", about),
     ]
 
 
 @pytest.mark.parametrize("when", ["idle", "working", "finishing"])
-def test_a_restart_of_the_server_leaves_one_effect_and_one_result(nats_server: NatsServer, when: str) -> None:
-    """E09."""
+def test_a_restart_of_the_server_leaves_one_effect_and_one_result(
+    nats_server: NatsServer, when: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """E09; the log tells when it is over."""
+    telemetry.configure()
 
     async def run() -> None:
         world, configured, event = World(), on(nats_server), request()
@@ -120,6 +126,7 @@ def test_a_restart_of_the_server_leaves_one_effect_and_one_result(nats_server: N
         assert world.effects == ["create m-1"]
 
     asyncio.run(run())
+    assert "NATS answers again" in capfd.readouterr().err
 
 
 async def delete_consumers(one: Producer) -> None:

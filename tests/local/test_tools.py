@@ -65,7 +65,9 @@ def test_a_tool_is_built_once_by_the_command_line(
     into = tmp_path / "bin"
     monkeypatch.setattr(sys, "argv", ["tools", "--into", str(into), "hello"])
     tools.main()
-    assert capsys.readouterr().out == f"{into / 'hello'}\n"
+    out, err = capsys.readouterr()
+    assert out == f"{into / 'hello'}\n"
+    assert err == "building hello, once; this takes some minutes\n"
     said = subprocess.run([into / "hello"], capture_output=True, text=True, check=True).stderr
     assert said == "hello\n"
     built = tool.path().stat()

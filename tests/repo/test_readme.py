@@ -71,8 +71,11 @@ def test_the_session_in_another_terminal_does_what_the_readme_says(checkout: Pat
     assert "vsphere-functions up --env-file build/env\n" in started
     said = shell(checkout, "\n".join(session))
     answers = re.findall(r"io\.vspherefunctions\.(\w+)\.succeeded\.v1", said)
+    by_command = ["create_machine", "create_volume", "attach_volume", "delete_machine", "destroy_volume"]
     create_and_delete = ["create_machine", "delete_machine"]
-    assert answers == create_and_delete * 4, "by the command, in both modes by nats, over HTTP in both modes"
+    assert answers == by_command + create_and_delete * 3, (
+        "then in both modes by nats, over HTTP in both modes"
+    )
     assert re.findall(r"^ *Name: +(\S+)$", said, re.MULTILINE) == ["worker-1", "worker-2", "worker-2"]
     assert said.count('{"stream":"VSPHERE_REQUESTS"') == 4
     assert (

@@ -116,6 +116,7 @@ async def _make(settings: Settings, name: str) -> Link | None:
 
     async def reconnected() -> None:
         seldom.anew()
+        telemetry.log().info("NATS answers again", servers=servers)
 
     servers = addresses(nats_of(settings))
     try:

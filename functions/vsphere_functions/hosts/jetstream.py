@@ -220,6 +220,7 @@ class Worker:
 
     async def _reconnected(self) -> None:
         self._seldom.anew()
+        telemetry.log().info("NATS answers again", servers=addresses(self._nats))
         for pull in self._pulls:
             pull.forget()
 

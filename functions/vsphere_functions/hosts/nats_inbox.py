@@ -94,7 +94,14 @@ class Inbox:
         )
 
     async def _because(
-        self, message: Msg, subject: Subject, trouble: Trouble, error: CallError, attempt: int = 1
+        self,
+        message: Msg,
+        subject: Subject,
+        trouble: Trouble,
+        error: CallError,
+        attempt: int = 1,
+        *,
+        request: str | None = None,
     ) -> None:
         """Do what is decided about a message that is not tried."""
         jitter = random.random()  # noqa: S311 - spreads what comes again
@@ -102,7 +109,7 @@ class Inbox:
         if isinstance(decision, Retry):
             await self._later(message, decision.delay)
         elif isinstance(decision, Bury):
-            await self._bury(message, subject, error)
+            await self._bury(message, subject, error, request)
 
     async def _broken_down(self, message: Msg, subject: Subject) -> None:
         """Dead-letter a message that has met too many unexpected errors here, or it would come back for ever."""
@@ -133,7 +140,7 @@ class Inbox:
                 await self._finish(message, address, mode, ending)
             case Foreign(reason):
                 error = CallError(Code.INVALID_ARGUMENT, reason)
-                await self._because(message, _subject(address), Trouble.FOREIGN, error)
+                await self._because(message, _subject(address), Trouble.FOREIGN, error, request=address.token)
             case Again(delay, begun=begun):
                 if not begun:
                     self.queues.put_off(_subject(address), message.metadata.sequence.stream, delay)
@@ -152,9 +159,17 @@ class Inbox:
         await self._outbox.result(address, ending, mode)
         await self._settle(message, b"+ACK")
 
-    async def _bury(self, message: Msg, subject: Subject, error: CallError) -> None:
-        """Dead-letter what nobody must hear of, or nobody could."""
-        telemetry.log().warning("a request is dead-lettered", function=subject.function, reason=error.message)
+    async def _bury(self, message: Msg, subject: Subject, error: CallError, request: str | None) -> None:
+        """Dead-letter what nobody must hear of, or nobody could; `request` is its token, where it has one."""
+        known = {"request": request} if request else {}
+        telemetry.log().warning(
+            "a request is dead-lettered",
+            **known,
+            function=subject.function,
+            vcenter=subject.vcenter,
+            sequence=message.metadata.sequence.stream,
+            reason=error.message,
+        )
         letter = DeadLetter(error.code, error.message, message.metadata.num_delivered)
         await self._dead(message, subject, letter, f"seq.{message.metadata.sequence.stream}")
         await self._settle(message, b"+ACK")

@@ -168,10 +168,12 @@ def install_go() -> Path:
 def run(
     what: str, command: Sequence[str], *, cwd: Path | None = None, env: dict[str, str] | None = None
 ) -> None:
-    """Run a command that takes long, and show that it does."""
+    """Run a command that takes long, and show that it does; what is no terminal hears it at the beginning."""
     console = Console(stderr=True)
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
-    with Progress(*columns, console=console) as progress:
+    if not console.is_terminal:
+        console.print(f"{what}, once; this takes some minutes", soft_wrap=True)
+    columns = (SpinnerColumn(), TextColumn("{task.description}, once"), TimeElapsedColumn())
+    with Progress(*columns, console=console, disable=not console.is_terminal) as progress:
         progress.add_task(what, total=None)
         done = subprocess.run(  # noqa: S603 - our own command lines
             command, cwd=cwd, env=env, capture_output=True, text=True, check=False

@@ -61,10 +61,11 @@ def detach(vcenter: VCenter, stores: Stores, machine: Machine, state: State) -> 
     told = json.dumps(gone, separators=(",", ":"))
     state = state.at("detach").having_detached(told)
     spec = reconfigure_spec({DETACHED: told}, deviceChange=removals(disks))
-    message = f"detaching {len(disks)} disks"
+    what = "1 disk" if len(disks) == 1 else f"{len(disks)} disks"
+    message = f"detaching {what}"
     yield from change(vcenter, "detach", machine.ref, "ReconfigVM_Task", state, message, spec=spec)
     _verify(vcenter, stores, machine)
-    yield Step("detach", str(state), f"detached {len(disks)} disks")
+    yield Step("detach", str(state), f"detached {what}")
     return state
 
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from vsphere_functions.cli.infra import facts
 from vsphere_functions.cli.infra.pod import Value
-from vsphere_functions.cli.infra.text import documents, toml
+from vsphere_functions.cli.infra.text import STORES, documents, toml
 
 SECRETS = "/run/secrets"
 
@@ -13,7 +13,7 @@ _ABOUT = """
 addresses, and secrets/vcenter-<name>-username and -password.
 NATS is reachable by these containers only, so it has no login; it keeps its streams in the volume `nats`.
 """
-_SETTINGS_ABOUT = "Settings of all containers; put your own addresses in."
+_SETTINGS_ABOUT = f"Settings of all containers; put your own addresses in.\n{STORES}"
 
 
 def files(site: facts.Site) -> dict[str, str]:

@@ -4,15 +4,16 @@ from collections.abc import Sequence
 
 from vsphere_functions.cli.infra import facts, pod
 from vsphere_functions.cli.infra.pod import Value
-from vsphere_functions.cli.infra.text import documents, toml
+from vsphere_functions.cli.infra.text import STORES, documents, toml
 
 WORKER = f"{facts.NAME}-worker"
 ROUTER = f"{facts.NAME}-router"
 SETUP = f"{facts.NAME}-setup"
 
-_SETTINGS_ABOUT = """
+_SETTINGS_ABOUT = f"""
 Settings of all processes in a cluster. Put your own addresses in an overlay, or edit a copy of this file.
 Each vCenter logs in with the Secret vsphere-functions-vcenter-<name>, NATS with vsphere-functions-nats.
+{STORES}
 """
 _SETUP_ABOUT = """
 Makes streams, consumers and buckets; its user in NATS may do what no worker may. Workers are not ready before.

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from vsphere_functions.cli.infra import facts
-from vsphere_functions.cli.infra.text import Sections, toml, unit
+from vsphere_functions.cli.infra.text import STORES, Sections, toml, unit
 
 CREDENTIALS = "/etc/vsphere-functions/credentials"
 _SETUP = f"{facts.NAME}-setup.service"
@@ -29,6 +29,7 @@ def _settings(labels: Sequence[str]) -> str:
 Settings of all units, as {facts.CONFIG_FILE}, with the certificate authority of NATS beside it.
 The units say where the secrets are: in {CREDENTIALS} lie <vCenter>.password, and the keys
 of NATS' users as infra/nats has them: worker.nk and setup.nk.
+{STORES}
 """
     logins = {f"vcenters.{label}": {"url": facts.url_of(label), "user": facts.USER} for label in labels}
     return toml(
