@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from support import schemas
+from support.leaks import Leaks
 from support.manifests import Checker
 from vsphere_functions.local.nats_server import NatsServer
 from vsphere_functions.local.nats_server import nats_server_binary as find_nats_server
@@ -28,8 +29,11 @@ settings.register_profile(
 settings.load_profile("ci" if os.environ.get("CI") else "local")
 
 
-def pytest_configure() -> None:
-    """Let what the tests start be interrupted, even where a shell in the background ignores ^C."""
+def pytest_configure(config: pytest.Config) -> None:
+    """Search all output for secrets; let what is started be interrupted, even where a background shell ignores ^C."""
+    leaks = Leaks()
+    leaks.begin()
+    config.pluginmanager.register(leaks)
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 

@@ -1,6 +1,5 @@
 """Send a dead letter's request again: its record is opened for the next generation, then the request published."""
 
-import re
 from datetime import UTC, datetime
 
 from vsphere_events.code import Code
@@ -115,9 +114,9 @@ class _Redrive:
         try:
             return await self._calls.publish(self._subject, body, headers)
         except RefusedError as error:
-            found = re.search(r"\d+$", str(error))
-            if error.code == WRONG_LAST_SEQUENCE and found:
-                return int(found[0])
+            last = str(error).rpartition(" ")[2]
+            if error.code == WRONG_LAST_SEQUENCE and last.isdecimal():
+                return int(last)
             raise
 
     async def _last(self) -> int:
