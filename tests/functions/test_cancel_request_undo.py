@@ -39,10 +39,11 @@ def killed(steps: Generator[Step, None, Any], count: int) -> str | None:
 
 
 def canceled(steps: Generator[Step, None, Any]) -> CallError:
-    """Say at the function's present step that it is to stop."""
+    """Say at the function's present step that it is to stop; a task that runs is waited for."""
     stop = CallError(Code.CANCELED, "stop")
     with pytest.raises(CallError, match="stop"):
         steps.throw(stop)
+        end(steps)
     return stop
 
 
@@ -209,13 +210,13 @@ def test_a_copy_that_was_killed_is_swept_unless_it_is_whole(
         assert contents(ctx)["source"] == before
 
 
-def test_a_copy_that_runs_is_waited_for(vcenter: SimulatedVCenter) -> None:
+def test_a_copy_whose_worker_died_is_waited_for(vcenter: SimulatedVCenter) -> None:
     with with_stores(vcenter) as ctx:
         create_volume(ctx, "source")
         vcenter.control.delay(CopyVirtualDisk=1500)
         copying = duplicating(ctx, "copy", "source")
         next(step for step in copying if step.phase == "copy")
-        canceled(copying)
+        copying.close()
         taken: list[Step] = []
         undo_copy(ctx, "copy", taken)
         assert taken[0].message == "waiting for the copy to end"

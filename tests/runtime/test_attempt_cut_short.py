@@ -323,6 +323,7 @@ def test_what_is_abandoned_in_its_work_leaves_its_lease_to_run_out() -> None:
             await task
         assert await one.store.get(Bucket.LEASES, call.identities[0])
         go_on.set()
+        await asyncio.to_thread(one.pool.shutdown)  # its thread still checks in on this loop
 
     with desk(world) as one:
         asyncio.run(play(one))
