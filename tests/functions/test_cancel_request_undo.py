@@ -42,9 +42,13 @@ def canceled(steps: Generator[Step, None, Any]) -> CallError:
     """Say at the function's present step that it is to stop; a task that runs is waited for."""
     stop = CallError(Code.CANCELED, "stop")
     with pytest.raises(CallError, match="stop"):
-        steps.throw(stop)
-        end(steps)
+        _stop(steps, stop)
     return stop
+
+
+def _stop(steps: Generator[Step, None, Any], stop: CallError) -> None:
+    steps.throw(stop)
+    end(steps)
 
 
 def undo(ctx: Context, state: str | None = None, taken: list[Step] | None = None, **spec: Any) -> None:
