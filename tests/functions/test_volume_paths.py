@@ -1,5 +1,6 @@
 """No path leaves a volume's store, whatever a request calls it: each call and file access is looked at as it leaves."""
 
+import unicodedata
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from urllib.parse import parse_qs, unquote, urlsplit
@@ -35,6 +36,8 @@ STORES = {
 SOURCE = "what-is-copied"
 NAMES = {"datastorePath", "sourceName", "destName", "destinationName", "fileName"}
 """Elements that hold a path and nothing else; `name` holds one in calls of the managers of files and disks."""
+BREAKING = {"Cc", "Cs", "Zl", "Zp"}
+"""Categories of characters that end a line, or are none."""
 PIECES = st.sampled_from(
     [*"ab.-_/\\%[] ü\n", "..", "../", "%2e", "%2f", "data-1", "-flat", "-000001", ".vmdk", "volumes", "VIC"]
 )
@@ -81,7 +84,9 @@ def inside(path: DatastorePath, folder: DatastorePath) -> bool:
         one.datastore == folder.datastore
         and one.parts[: len(folder.parts)] == folder.parts
         and not {"", ".", ".."} & set(one.parts)
-        and all(char.isprintable() and char != "\\" for part in one.parts for char in part)
+        and all(
+            unicodedata.category(char) not in BREAKING and char != "\\" for part in one.parts for char in part
+        )
         for one in (path, again)
     )
 

@@ -14,6 +14,9 @@ REQUESTS = 30
 
 
 @pytest.mark.timeout(300)
+@pytest.mark.filterwarnings(
+    "ignore::pytest.PytestUnraisableExceptionWarning"
+)  # connections are cut on purpose
 def test_whatever_dies_every_request_has_one_effect_and_one_result(
     vcsim_binary: object, toxiproxy_binary: object
 ) -> None:
