@@ -194,10 +194,8 @@ class Attempt:
             )
         except Interrupted:
             return Wait.SHUTDOWN
-        except (
-            asyncio.CancelledError
-        ):  # its thread still waits for vCenter: what it has asked for may yet happen
-            self._abandoned = True
+        except asyncio.CancelledError:
+            self._abandoned = True  # its thread still waits for vCenter: what it has asked for may yet happen
             raise
 
     async def _announce(self, call: Call) -> bool:

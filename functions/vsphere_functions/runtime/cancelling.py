@@ -6,7 +6,7 @@ from vsphere_events.code import Code
 from vsphere_events.error import CallError
 from vsphere_events.subjects import request_token
 from vsphere_functions.runtime.operations import Record, canceled
-from vsphere_functions.runtime.store import Bucket, Store, StoreError
+from vsphere_functions.runtime.store import Bucket, Store, StoreError, write_over
 
 _PAUSE = 0.02  # seconds
 
@@ -38,11 +38,6 @@ class Cancelling:
             entry = await self._store.get(Bucket.OPERATIONS, key)
             record = Record.load(entry.value) if entry else None
             wish = canceled(record, source, event_id)
-            if wish == record or await self._put(key, wish, entry and entry.revision):
+            if wish == record or await write_over(self._store, Bucket.OPERATIONS, key, wish.dump(), entry):
                 return "absent" if record is None or record.digest is None else record.state.value
             await asyncio.sleep(_PAUSE)  # in a cluster, what was read may be older than what was written
-
-    async def _put(self, key: str, wish: Record, revision: int | None) -> bool:
-        if revision is None:
-            return await self._store.create(Bucket.OPERATIONS, key, wish.dump()) is not None
-        return await self._store.update(Bucket.OPERATIONS, key, wish.dump(), revision) is not None

@@ -48,6 +48,13 @@ class Store(Protocol):
         """Read all keys `<prefix>.<one more token>` at once; one that was deleted may be there without a value."""
 
 
+async def write_over(store: Store, bucket: Bucket, key: str, value: bytes, entry: Entry | None) -> int | None:
+    """Write over what was read, or where nothing was; the revision, or None when somebody else has written since."""
+    if entry is None:
+        return await store.create(bucket, key, value)
+    return await store.update(bucket, key, value, entry.revision)
+
+
 class MemoryStore:
     """The records of a lone process: they end with it, and nobody else sees them.
 

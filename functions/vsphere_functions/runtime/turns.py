@@ -1,9 +1,9 @@
 """A request's turn among those for the same machine or volume."""
 
 from vsphere_functions.runtime.dispatch import Call
-from vsphere_functions.runtime.operations import Record
 from vsphere_functions.runtime.order import Identity, Role, ordered
-from vsphere_functions.runtime.store import Bucket, Entry, Store
+from vsphere_functions.runtime.store import Bucket, Entry, Store, write_over
+from vsphere_functions.runtime.unfinished import goes_on
 
 
 async def take_turn(store: Store, call: Call, sequence: int | None) -> bool:
@@ -30,7 +30,7 @@ async def _sweep(store: Store, call: Call, sequence: int) -> None:
     for one in known:
         ordered(one, Role.REMOVES, sequence, call.address.key, incarnation=False)
     for key, one in zip(keys, known, strict=True):
-        if not (one.creator and await _goes_on(store, one.creator)):
+        if not (one.creator and await goes_on(store, one.creator)):
             await _take(store, key, call, Role.REMOVES, sequence)
 
 
@@ -39,17 +39,11 @@ async def _take(store: Store, key: str, call: Call, role: Role, sequence: int) -
     while True:
         known = Identity.load(entry and entry.value)
         now = ordered(known, role, sequence, call.address.key, incarnation=call.incarnation).dump()
-        if role is Role.CREATES and known.remover and await _goes_on(store, known.remover):
+        if role is Role.CREATES and known.remover and await goes_on(store, known.remover):
             return False
-        if entry is None:  # most are new; whether this one is, the write tells
-            written = await store.create(Bucket.IDENTITIES, key, now)
-        else:  # written even when it says the same: what was read may be old, a write is refused then
-            written = await store.update(Bucket.IDENTITIES, key, now, entry.revision)
+        # Most are new: whether this one is, the write tells. It is written even when it says the same: what was read
+        # may be old, and a write is refused then.
+        written = await write_over(store, Bucket.IDENTITIES, key, now, entry)
         if written is not None:
             return True
         entry = await store.get(Bucket.IDENTITIES, key)
-
-
-async def _goes_on(store: Store, operation: str) -> bool:
-    entry = await store.get(Bucket.OPERATIONS, operation)
-    return entry is not None and not Record.load(entry.value).final

@@ -10,6 +10,12 @@ from vsphere_functions.runtime.operations import Record
 from vsphere_functions.runtime.store import Bucket, Entry, Store, StoreError, key_of
 
 
+async def goes_on(store: Store, operation: str) -> bool:
+    """Tell whether the operation with this key has a record and has not ended."""
+    entry = await store.get(Bucket.OPERATIONS, operation)
+    return entry is not None and not Record.load(entry.value).final
+
+
 class Making:
     """Notes of creates that have begun and not ended, by owner; a note counts as long as its operation is open."""
 
@@ -33,19 +39,15 @@ class Making:
     async def _creating(self, owner: str) -> frozenset[str]:
         notes = await self._store.under(Bucket.IDENTITIES, self._prefix(owner))
         told = [json.loads(note.value) for note in notes.values() if note.value]
-        open_ones = await asyncio.gather(*(self._open(one["operation"]) for one in told))
+        open_ones = await asyncio.gather(*(goes_on(self._store, one["operation"]) for one in told))
         return frozenset(one["machine"] for one, is_open in zip(told, open_ones, strict=True) if is_open)
-
-    async def _open(self, operation: str) -> bool:
-        entry = await self._store.get(Bucket.OPERATIONS, operation)
-        return entry is not None and not Record.load(entry.value).final
 
     async def by_another(self, owner: str, machine: str, operation: str) -> bool:
         """Tell whether another operation than this one makes the machine; false where the records do not tell."""
         with suppress(StoreError):
             entry = await self._store.get(Bucket.IDENTITIES, self._key(owner, machine))
             maker = json.loads(entry.value)["operation"] if entry and entry.value else operation
-            return maker != operation and await self._open(maker)
+            return maker != operation and await goes_on(self._store, maker)
         return False
 
     async def begun(self, owner: str, machine: str, operation: str) -> None:
