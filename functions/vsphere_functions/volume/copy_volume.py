@@ -37,9 +37,8 @@ def copy_volume(request: CopyVolumeRequest, ctx: Context) -> Steps[CopyVolumeRes
     try:
         return (yield from _copy(request, ctx, key, to))
     except CallError as error:
-        if (
-            not error.code.retryable
-        ):  # an earlier try may have begun, before the source went away or was taken up
+        if not error.code.retryable:
+            # An earlier try may have begun, before the source went away or was taken up.
             yield from undo_copy_volume(request, ctx)
         raise
 

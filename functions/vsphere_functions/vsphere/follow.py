@@ -9,6 +9,7 @@ from vsphere_functions.steps import Step, Steps
 from vsphere_functions.vsphere.faults import fault_of
 from vsphere_functions.vsphere.ref import Ref
 from vsphere_functions.vsphere.state import State
+from vsphere_functions.vsphere.tasks import TaskInfo
 from vsphere_functions.vsphere.vcenter import VCenter
 
 PAUSE = 1.0
@@ -22,14 +23,20 @@ def follow(vcenter: VCenter, step: str, task: Ref, state: State, message: str) -
     """
     state = state.at(step, task=task.id)
     yield Step(step, str(state), message, 0)
-    watched = vcenter.session.watch(task, step)
-    while (info := watched.poll(PAUSE)) is None:
-        yield Step(step, str(state), message, watched.progress)
+    info = yield from awaited(vcenter, step, task, state, message)
     if info.vanished:
         raise CallError(Code.ABORTED, f"the task of {step} is gone; its outcome is looked up at the next try")
     if info.error is not None:
         raise info.error
     return info.result
+
+
+def awaited(vcenter: VCenter, step: str, task: Ref, state: State, message: str) -> Steps[TaskInfo]:
+    """Wait until a task has ended, however it ends, yielding its progress."""
+    watched = vcenter.session.watch(task, step)
+    while (info := watched.poll(PAUSE)) is None:
+        yield Step(step, str(state), message, watched.progress)
+    return info
 
 
 def change(
@@ -66,9 +73,8 @@ def _to_its_end(vcenter: VCenter, step: str, task: Ref, state: State, message: s
 
 def join(vcenter: VCenter, step: str, state: State) -> Steps[None]:
     """Wait until a task that an earlier call recorded has ended, however it ends; a task that is gone has."""
-    watched = vcenter.session.watch(Ref("Task", state.task or ""), step)
-    while watched.poll(PAUSE) is None:
-        yield Step(step, str(state), "waiting for the task of an earlier call", watched.progress)
+    task, message = Ref("Task", state.task or ""), "waiting for the task of an earlier call"
+    yield from awaited(vcenter, step, task, state, message)
 
 
 def stop(vcenter: VCenter, task: Ref) -> None:

@@ -4,10 +4,10 @@ from collections.abc import Iterator
 
 from vsphere_events.code import Code
 from vsphere_events.error import CallError
-from vsphere_functions.steps import Step, Steps
+from vsphere_functions.steps import Steps
 from vsphere_functions.vsphere.destroy import remove
 from vsphere_functions.vsphere.find import reachable
-from vsphere_functions.vsphere.follow import PAUSE
+from vsphere_functions.vsphere.follow import awaited
 from vsphere_functions.vsphere.inventory import every_vm
 from vsphere_functions.vsphere.machine import Machine, listed, read_machines
 from vsphere_functions.vsphere.place import look
@@ -54,9 +54,7 @@ def _is_made_by(machine: Machine, want: Wanted) -> bool:
 def _wait(vcenter: VCenter, state: State, tasks: list[Ref]) -> Steps[None]:
     """Wait until clones have ended, however they end."""
     for task in tasks:
-        watched = vcenter.session.watch(task, "clone")
-        while watched.poll(PAUSE) is None:
-            yield Step("undo", str(state), "waiting for the clone to end", watched.progress)
+        yield from awaited(vcenter, "undo", task, state, "waiting for the clone to end")
 
 
 def _tasks_of_the_template(vcenter: VCenter, want: Wanted) -> list[Ref]:

@@ -5,10 +5,10 @@ from dataclasses import dataclass, replace
 
 from vsphere_events.code import Code
 from vsphere_events.error import CallError
-from vsphere_functions.steps import Step, Steps
+from vsphere_functions.steps import Steps
 from vsphere_functions.vsphere import claims_file
 from vsphere_functions.vsphere.claims_file import Claim
-from vsphere_functions.vsphere.follow import PAUSE, follow
+from vsphere_functions.vsphere.follow import awaited, follow
 from vsphere_functions.vsphere.in_use import InUse
 from vsphere_functions.vsphere.names import unescape
 from vsphere_functions.vsphere.ref import Ref
@@ -47,22 +47,17 @@ class Copying(Making):
         One that ended unseen is thrown away: nobody knows whether it is whole.
         """
         there = leaf.store.files
-        if claim.task and (yield from self._joined(claim.task)):
-            return
+        if claim.task:
+            earlier, state = Ref("Task", claim.task), self.state.at("copy", task=claim.task)
+            message = "waiting for the copy that an earlier try began"
+            if (yield from awaited(self.vcenter, "copy", earlier, state, message)).state == "success":
+                return
         now = find_leaf(leaf.store, leaf.id)
         if now is not None and now.has_copying:
             yield from there.delete_disk(leaf.copying, self.state)
         task = self.source.store.files.copy_disk(self.source.disk, there, leaf.copying)
         there.write(leaf.path / claims_file.FILE, replace(claim, task=task.id).render())
         yield from follow(self.vcenter, "copy", task, self.state, f"copying {self.source.disk}")
-
-    def _joined(self, task: str) -> Steps[bool]:
-        """Wait for a task that an earlier try has begun, and say whether it did what it should."""
-        state = str(self.state.at("copy", task=task))
-        watched = self.vcenter.session.watch(Ref("Task", task), "copy")
-        while (info := watched.poll(PAUSE)) is None:
-            yield Step("copy", state, "waiting for the copy that an earlier try began", watched.progress)
-        return info.state == "success"
 
     def _refuse_found(self, leaf: Leaf) -> None:
         """Refuse to take what lay there for a copy of something else."""

@@ -115,9 +115,8 @@ class Growing:
         files, folder = self.leaf.store.files, self.leaf.path
         temporary = temporary_in(folder)
         files.write(temporary, told.render())
-        if (
-            self.leaf.has_claim
-        ):  # with it, a volume whose metadata is lost in the move passes for one never made
+        if self.leaf.has_claim:
+            # With it, a volume whose metadata is lost in the move passes for one that was never made.
             yield from files.delete(folder / claims_file.FILE, self.state)
         try:
             yield from files.move(temporary, folder / metadata.FILE, self.state, over=True)

@@ -1,10 +1,10 @@
 """Take back what a request has made of a volume and not finished: what stands under its claim."""
 
 from vsphere_events.volume import VolumeKey
-from vsphere_functions.steps import Step, Steps
+from vsphere_functions.steps import Steps
 from vsphere_functions.vsphere import claims_file
 from vsphere_functions.vsphere.claims_file import Claim
-from vsphere_functions.vsphere.follow import PAUSE, stop
+from vsphere_functions.vsphere.follow import awaited, stop
 from vsphere_functions.vsphere.in_use import WHERE
 from vsphere_functions.vsphere.ref import Ref
 from vsphere_functions.vsphere.state import State
@@ -21,10 +21,8 @@ def undo_volume(vcenter: VCenter, stores: Stores, key: VolumeKey, operation: str
     if claim and claim.task:
         task = Ref("Task", claim.task)
         stop(vcenter, task)
-        state = str(State.of(None, vcenter.session.instance_uuid, str(key)).at("undo"))
-        watched = vcenter.session.watch(task, "copy")
-        while watched.poll(PAUSE) is None:
-            yield Step("undo", state, "waiting for the copy to end", watched.progress)
+        state = State.of(None, vcenter.session.instance_uuid, str(key)).at("undo")
+        yield from awaited(vcenter, "undo", task, state, "waiting for the copy to end")
     yield from sweep(vcenter, stores, find_leaf(store, key.id), operation)
 
 
