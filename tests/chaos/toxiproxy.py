@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import http.client
-import json
 import socket
 import subprocess
 import time
@@ -12,6 +10,7 @@ from typing import Any, Self
 
 from vsphere_functions.local.children import end, start
 from vsphere_functions.local.tools import ensure
+from vsphere_functions.local.vcenter import ask_json
 
 START_SECONDS = 10
 
@@ -67,7 +66,7 @@ class Toxiproxy:
         deadline = time.monotonic() + START_SECONDS
         while time.monotonic() < deadline:
             with suppress(OSError):
-                self.ask("GET", "/version")
+                self.ask("GET", "/proxies")
                 return self
             time.sleep(0.01)
         self.__exit__()
@@ -85,13 +84,4 @@ class Toxiproxy:
 
     def ask(self, method: str, path: str, body: dict[str, Any] | None = None) -> Any:
         """Talk to its API."""
-        connection = http.client.HTTPConnection("127.0.0.1", self._port, timeout=10)
-        try:
-            connection.request(method, path, json.dumps(body) if body is not None else None)
-            response = connection.getresponse()
-            text = response.read().decode()
-        finally:
-            connection.close()
-        if response.status >= http.client.BAD_REQUEST:
-            raise ValueError(f"toxiproxy: {method} {path}: {text.strip()}")
-        return json.loads(text) if path != "/version" and text else None
+        return ask_json(f"127.0.0.1:{self._port}", method, path, body)

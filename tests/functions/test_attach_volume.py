@@ -1,6 +1,6 @@
 """attach_volume on the simulated vCenter; what is slots' is in tests/vsphere/test_slots.py."""
 
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator
 from typing import Any
 
 import pytest
@@ -9,36 +9,15 @@ from pyVmomi import vim
 from support import machines
 from support.gateway import error_of
 from support.machines import OTHERS, end
-from support.scene import Scene, scene, scenes, strip
+from support.scene import Scene, strip
 from support.volumes import attach, attaching, contents, create, detach, get, store, with_stores
 from support.wire import recorded, texts_in, without_config
 from vsphere_events.code import Code
 from vsphere_events.error import CallError
-from vsphere_functions.local.vcenter import SimulatedVCenter
 from vsphere_functions.steps import Step
 from vsphere_functions.vsphere import attach as gateway
 from vsphere_functions.vsphere.machine import Machine
 from vsphere_functions.vsphere.vcenter import VCenter
-
-
-@pytest.fixture(scope="module")
-def stage(shared_vcenter: SimulatedVCenter) -> Iterator[Scene]:
-    with scenes(shared_vcenter) as made:
-        yield made
-
-
-@pytest.fixture
-def on(stage: Scene) -> Iterator[Scene]:
-    with scene(stage) as made:
-        made.vcenter.control.reset_calls()
-        yield made
-
-
-@pytest.fixture(scope="module")
-def second(stage: Scene) -> str:
-    """Another machine."""
-    machines.create(stage.ctx, "worker-2")
-    return "worker-2"
 
 
 def test_a_volume_is_attached_and_told(on: Scene) -> None:

@@ -3,7 +3,6 @@
 import gzip
 import json
 from base64 import b64decode
-from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -14,31 +13,17 @@ from pyVmomi import vim
 from support import machines
 from support.gateway import error_of
 from support.machines import creation, extra, vms
-from support.scene import FOLDER, Scene, scene, scenes, strip
+from support.scene import FOLDER, Scene, strip
 from support.volumes import attach, create, detach, files_of, found_store, get, store, with_stores
 from vsphere_events.code import Code
 from vsphere_events.error import CallError
 from vsphere_events.machine import InitializeMachineRequest
-from vsphere_functions.local.vcenter import SimulatedVCenter
 from vsphere_functions.machine.create_machine import create_machine
 from vsphere_functions.machine.delete_machine import delete_machine
 from vsphere_functions.machine.initialize_machine import initialize_machine
 from vsphere_functions.steps import Step
 
 _NUMBERS = count(1)
-
-
-@pytest.fixture(scope="module")
-def stage(shared_vcenter: SimulatedVCenter) -> Iterator[Scene]:
-    with scenes(shared_vcenter) as made:
-        yield made
-
-
-@pytest.fixture
-def on(stage: Scene) -> Iterator[Scene]:
-    with scene(stage) as made:
-        made.vcenter.control.reset_calls()
-        yield made
 
 
 @pytest.fixture

@@ -1,41 +1,23 @@
 """detach_volume on the simulated vCenter."""
 
-from collections.abc import Iterator
-
 import pytest
 from pyVmomi import vim
 
-from support import machines
 from support.gateway import error_of
-from support.scene import Scene, scene, scenes, strip
+from support.scene import Scene, strip
 from support.volumes import attach, contents, destroy, detach, detaching, files_of, found_store, get
 from vsphere_events.code import Code
-from vsphere_functions.local.vcenter import SimulatedVCenter
 from vsphere_functions.vsphere import attach as gateway
 from vsphere_functions.vsphere.machine import Machine
 from vsphere_functions.vsphere.vcenter import VCenter
 
 
-@pytest.fixture(scope="module")
-def stage(shared_vcenter: SimulatedVCenter) -> Iterator[Scene]:
-    with scenes(shared_vcenter) as made:
-        yield made
-
-
 @pytest.fixture
-def on(stage: Scene) -> Iterator[Scene]:
+def on(on: Scene) -> Scene:
     """With the volume attached."""
-    with scene(stage) as made:
-        attach(made.ctx, made.volume)
-        made.vcenter.control.reset_calls()
-        yield made
-
-
-@pytest.fixture(scope="module")
-def second(stage: Scene) -> str:
-    """Another machine."""
-    machines.create(stage.ctx, "worker-2")
-    return "worker-2"
+    attach(on.ctx, on.volume)
+    on.vcenter.control.reset_calls()
+    return on
 
 
 def test_a_volume_is_detached_and_its_bytes_stay(on: Scene) -> None:

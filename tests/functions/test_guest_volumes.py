@@ -3,7 +3,6 @@
 import gzip
 import random
 from base64 import b64decode
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,25 +10,12 @@ import pytest
 from support import machines
 from support.guest import Guest
 from support.machines import extra
-from support.scene import FOLDER, Scene, scene, scenes
+from support.scene import FOLDER, Scene
 from support.volumes import files_of
-from vsphere_functions.local.vcenter import SimulatedVCenter
 from vsphere_functions.vsphere.files import DatastorePath
 
 SIZE = 2**23
 KEYS = {"cloud-init": "guestinfo.vendordata", "ignition": "guestinfo.ignition.config.data"}
-
-
-@pytest.fixture(scope="module")
-def stage(shared_vcenter: SimulatedVCenter) -> Iterator[Scene]:
-    with scenes(shared_vcenter) as made:
-        yield made
-
-
-@pytest.fixture
-def on(stage: Scene) -> Iterator[Scene]:
-    with scene(stage) as made:
-        yield made
 
 
 @pytest.mark.parametrize("way", KEYS)

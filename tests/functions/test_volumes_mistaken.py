@@ -1,32 +1,18 @@
 """Metadata that say what is not so: copied by hand from another volume, too large, or of odd contents."""
 
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from support import machines
 from support.gateway import error_of
-from support.scene import Scene, scene, scenes
+from support.scene import Scene
 from support.volumes import GIB, attach, create, detach, files_of, found_store, get, listing, resize
 from vsphere_events.code import Code
 from vsphere_events.volume import VolumeState
-from vsphere_functions.local.vcenter import SimulatedVCenter
 from vsphere_functions.vsphere import metadata
 from vsphere_functions.vsphere.metadata import Metadata
-
-
-@pytest.fixture(scope="module")
-def stage(shared_vcenter: SimulatedVCenter) -> Iterator[Scene]:
-    with scenes(shared_vcenter) as made:
-        yield made
-
-
-@pytest.fixture
-def on(stage: Scene) -> Iterator[Scene]:
-    with scene(stage) as made:
-        yield made
 
 
 @pytest.fixture

@@ -22,6 +22,7 @@ from vsphere_functions.hosts.nats_outbox import Outbox
 from vsphere_functions.hosts.redrive import redrive
 from vsphere_functions.local.nats_server import NatsServer
 from vsphere_functions.runtime.operations import Record
+from vsphere_functions.runtime.settings import Settings
 from vsphere_functions.runtime.store import Bucket, StoreError
 
 CREATE = "vsphere.request.default.create_machine"
@@ -40,6 +41,19 @@ async def letters_of(one: Producer) -> AsyncIterator[DeadLetters]:
         yield DeadLetters(calls)
     finally:
         await calls.close()
+
+
+@asynccontextmanager
+async def worked(
+    server: NatsServer, configured: Settings, world: World
+) -> AsyncIterator[tuple[Producer, DeadLetters]]:
+    """A producer and the dead letters, while a worker works."""
+    async with (
+        producer(server, configured) as one,
+        working(configured, world),
+        letters_of(one) as letters,
+    ):
+        yield one, letters
 
 
 async def letter_of(letters: DeadLetters, number: int = 1) -> Letter:
@@ -83,11 +97,7 @@ def test_a_dead_request_is_sent_again_at_once_as_often_as_it_dies(
 
     async def run() -> None:
         world, configured, event = World(failures=away(2)), on(nats_server, attempts=1), request()
-        async with (
-            producer(nats_server, configured) as one,
-            working(configured, world),
-            letters_of(one) as letters,
-        ):
+        async with worked(nats_server, configured, world) as (one, letters):
             await one.publish(event, mode)
             for generation in (0, 1):
                 letter = await letter_of(letters, generation + 1)
@@ -121,11 +131,7 @@ def test_a_redriven_request_keeps_its_place_in_the_order(nats_server: NatsServer
 
     async def run() -> None:
         world, configured, event = World(failures=away()), on(nats_server, attempts=1), request()
-        async with (
-            producer(nats_server, configured) as one,
-            working(configured, world),
-            letters_of(one) as letters,
-        ):
+        async with worked(nats_server, configured, world) as (one, letters):
             await one.publish(event)
             letter = await letter_of(letters)
             await one.ask(request("delete_machine"))
@@ -142,11 +148,7 @@ def test_a_letter_that_outlives_its_record_still_knows_its_place(nats_server: Na
 
     async def run() -> None:
         world, configured, event = World(failures=away()), on(nats_server, attempts=1), request()
-        async with (
-            producer(nats_server, configured) as one,
-            working(configured, world),
-            letters_of(one) as letters,
-        ):
+        async with worked(nats_server, configured, world) as (one, letters):
             await one.publish(event)
             letter = await letter_of(letters)
             await one.ask(request("delete_machine"))
@@ -186,11 +188,7 @@ def test_what_was_cut_short_between_record_and_message_is_taken_up_again(
 ) -> None:
     async def run() -> None:
         world, configured, event = World(failures=away()), on(nats_server, attempts=1), request()
-        async with (
-            producer(nats_server, configured) as one,
-            working(configured, world),
-            letters_of(one) as letters,
-        ):
+        async with worked(nats_server, configured, world) as (one, letters):
             await one.publish(event)
             letter = await letter_of(letters)
             publish = letters.calls.publish
@@ -226,11 +224,7 @@ def test_a_failure_that_is_published_late_does_not_take_the_next_results_place(
             await publish(self, *rest)
 
         monkeypatch.setattr(Outbox, "result", result)
-        async with (
-            producer(nats_server, configured) as one,
-            working(configured, world),
-            letters_of(one) as letters,
-        ):
+        async with worked(nats_server, configured, world) as (one, letters):
             await one.publish(event)
             await held.wait()
             await redrive(letters, await letter_of(letters))
@@ -246,11 +240,7 @@ def test_a_failure_that_is_published_late_does_not_take_the_next_results_place(
 def test_what_would_only_come_back_is_refused_with_the_reason(nats_server: NatsServer) -> None:
     async def run() -> None:
         world, configured, event = World(), on(nats_server, attempts=1), request(id="same")
-        async with (
-            producer(nats_server, configured) as one,
-            working(configured, world),
-            letters_of(one) as letters,
-        ):
+        async with worked(nats_server, configured, world) as (one, letters):
             await one.raw(CREATE, b"{not json", {"Content-Type": "application/cloudevents+json"})
             unreadable = await letter_of(letters)
             assert "nobody can read it: not a CloudEvent" in await refusal(letters, unreadable)
@@ -268,11 +258,7 @@ def test_an_expired_request_is_not_sent_again_unless_to_be_undone(nats_server: N
         soon = datetime.now(UTC) + timedelta(seconds=2)
         event = request(extensions={"expirytime": soon.isoformat()})
         world, configured = World(failures=away()), on(nats_server, attempts=1)
-        async with (
-            producer(nats_server, configured) as one,
-            working(configured, world),
-            letters_of(one) as letters,
-        ):
+        async with worked(nats_server, configured, world) as (one, letters):
             await one.publish(event)
             letter = await letter_of(letters)
             await until(lambda: datetime.now(UTC) > soon)
@@ -297,11 +283,7 @@ def test_a_request_that_met_unexpected_errors_is_sent_again_as_it_is(
 
     async def run() -> None:
         world, configured, event = World(), on(nats_server, ack_wait=1, attempts=1), request()
-        async with (
-            producer(nats_server, configured) as one,
-            working(configured, world),
-            letters_of(one) as letters,
-        ):
+        async with worked(nats_server, configured, world) as (one, letters):
             monkeypatch.setattr("vsphere_functions.hosts.nats_inbox.perform", break_down)
             sequence = await one.publish(event)
             letter = await letter_of(letters)

@@ -24,6 +24,20 @@ PASSWORD = "password-of-the-simulator"  # noqa: S105 - guards nothing: the serve
 START_SECONDS = 60  # a fleet of 10,000 machines takes half a minute
 
 
+def ask_json(address: str, method: str, path: str, body: Mapping[str, Any] | list[str] | None = None) -> Any:
+    """Ask a server on this machine that speaks JSON; ValueError with what it says when it refuses."""
+    connection = http.client.HTTPConnection(address, timeout=10)
+    try:
+        connection.request(method, path, json.dumps(body) if body is not None else None)
+        response = connection.getresponse()
+        text = response.read().decode()
+    finally:
+        connection.close()
+    if response.status >= http.client.BAD_REQUEST:
+        raise ValueError(f"{method} {path}: {text.strip()}")
+    return json.loads(text) if text else None
+
+
 class Control:
     """The client of the control endpoint, which `infra/local/vcsim/control.go` describes."""
 
@@ -92,16 +106,7 @@ class Control:
         return int(self._ask("GET", "/sessions")["count"])
 
     def _ask(self, method: str, path: str, body: Mapping[str, Any] | list[str] | None = None) -> Any:
-        connection = http.client.HTTPConnection(self._address, timeout=10)
-        try:
-            connection.request(method, path, json.dumps(body) if body is not None else None)
-            response = connection.getresponse()
-            text = response.read().decode()
-        finally:
-            connection.close()
-        if response.status >= http.client.BAD_REQUEST:
-            raise ValueError(f"{method} {path}: {text.strip()}")
-        return json.loads(text) if text else None
+        return ask_json(self._address, method, path, body)
 
 
 class SimulatedVCenter:
