@@ -10,6 +10,7 @@ from vsphere_functions.runtime.settings import Settings
 from vsphere_functions.runtime.stores import stores_of
 from vsphere_functions.vsphere.certificate import Certificate, certificate_of
 from vsphere_functions.vsphere.fence import Unfenced
+from vsphere_functions.vsphere.in_use import WHERE
 from vsphere_functions.vsphere.places_allowed import lacking_anywhere, lacking_on_root, lacking_on_store
 from vsphere_functions.vsphere.session import SERVICE, Session
 from vsphere_functions.vsphere.sessions import Credentials, Sessions
@@ -98,7 +99,7 @@ def _stores(settings: Settings, label: str, session: Session) -> Iterator[Findin
     if not stores.own:
         return
     vcenter = VCenter(label, session, Unfenced())
-    around = look_around(vcenter, stores, ("name", "parent", "datastore", "config.files.vmPathName"))
+    around = look_around(vcenter, stores, WHERE)
     for config in stores.own:
         yield _store(around, config.name)
 
