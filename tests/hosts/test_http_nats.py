@@ -5,21 +5,26 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
 from support.http_host import HttpHost, linked, request, result_of, until
-from support.jetstream import producer, ready
+from support.jetstream import Producer, producer, ready
 from support.jetstream import until as come_about
 from support.machines import vms
 from vsphere_events.cloud_event import CloudEvent
 from vsphere_events.envelope import Mode, from_nats
+from vsphere_events.subjects import request_token
 from vsphere_functions.hosts.dead_letters import DeadLetters
 from vsphere_functions.hosts.jetstream import Worker
 from vsphere_functions.hosts.nats_calls import Calls
+from vsphere_functions.hosts.nats_names import DEAD
 from vsphere_functions.hosts.nats_setup import setup
 from vsphere_functions.hosts.redrive import redrive
 from vsphere_functions.local.nats_server import NatsServer
 from vsphere_functions.local.vcenter import SimulatedVCenter
+from vsphere_functions.runtime.operations import Record
+from vsphere_functions.runtime.store import Bucket
 
 
 def problems(host: HttpHost) -> dict[str, str]:
@@ -180,6 +185,42 @@ def test_the_last_try_leaves_a_dead_letter_that_can_be_sent_again(
                 assert await one.waiting() == 1, "a worker will find it done"
 
     asyncio.run(run())
+
+
+@pytest.mark.parametrize("dies", ["before", "after"])
+def test_a_host_that_is_killed_at_its_dead_letter_leaves_it_to_whoever_is_asked_next(
+    nats_server: NatsServer, vcenter: SimulatedVCenter, tmp_path: Path, dies: str
+) -> None:
+    """The record says that the letter is due until it is written; then it is the last one, also when it is purged."""
+
+    async def run() -> None:
+        vcenter.control.add_fault("CloneVM_Task", "HostCommunication")
+        event = request("create_machine")
+        with linked(tmp_path / "a", nats_server, vcenter, dies=dies) as (dying, configured):
+            async with producer(nats_server, configured) as one:
+                assert (await asyncio.to_thread(dying.send, event)).status_code == 503
+                with pytest.raises(httpx.TransportError):
+                    await asyncio.to_thread(dying.send, event)
+                assert dying.ended() == -9
+                records = await one.js.key_value(Bucket.OPERATIONS)
+                key = f"default.{request_token(event.id)}"
+                assert Record.load((await records.get(key)).value or b"").letter_due
+                assert await letters(one) == (dies == "after")
+                with linked(tmp_path / "b", nats_server, vcenter) as (next_one, _):
+                    failed = await asyncio.to_thread(next_one.call, event)
+                    assert failed.data["error"]["code"] == "Unavailable"
+                    assert await letters(one) == 1
+                    settled = await records.get(key)
+                    assert await asyncio.to_thread(next_one.call, event) == failed
+                assert not Record.load(settled.value or b"").letter_due
+                assert (await records.get(key)).revision == settled.revision
+                assert await letters(one) == 1
+
+    asyncio.run(run())
+
+
+async def letters(one: Producer) -> int:
+    return (await one.js.stream_info(DEAD)).state.messages
 
 
 def test_credentials_that_nats_refuses_are_named(vcenter: SimulatedVCenter, tmp_path: Path) -> None:

@@ -67,6 +67,7 @@ def test_a_finished_record_is_replayed(dead: CallError | None) -> None:
     assert record.state is (State.DEAD if dead else State.DONE)
     assert record.final
     assert record.last_known_state is None
+    assert record.letter_due == bool(dead), "until it is known to be written"
     assert admit(record, CLAIM, 1) == Replay(record)
 
 
@@ -110,7 +111,7 @@ def test_what_is_being_undone_has_begun_however_many_tries_are_taken_back() -> N
 def test_only_a_dead_request_is_sent_again_and_keeps_its_place() -> None:
     again = redriven(finished(begun(begun()), RESULT, dead=DEAD), 0, 12)
     assert (again.generation, again.expects, again.attempts, again.state) == (1, 12, 0, State.OPEN)
-    assert (again.result, again.last_known_state) == (None, "cloned")
+    assert (again.result, again.last_known_state, again.letter_due) == (None, "cloned", False)
     assert redriven(again, 0, 99) == again, "sent again twice is sent again once"
     for generation in (1, 2):
         with refused(Code.FAILED_PRECONDITION):

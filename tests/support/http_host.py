@@ -102,13 +102,17 @@ def linked(
     vcenter: SimulatedVCenter,
     target: str | None = None,
     more: str = "",
+    dies: str = "",
     **nats: Any,
 ) -> Iterator[tuple[HttpHost, Settings]]:
-    """Run a host that keeps its records on the NATS server, and give its settings too."""
+    """Run a host that keeps its records on the NATS server, and give its settings too.
+
+    `dies` makes it a router that is killed at a dead letter; see support.dying_host.
+    """
     section = toml("nats", {"url": server.url, "ack_wait_seconds": 2, **nats})
     text = settings_of(vcenter, more=section + toml("limits", LIMITS) + toml("worker", WORKER) + more)
     folder.mkdir(exist_ok=True)
-    with running(folder, text, target) as host:
+    with running(folder, text, target, **({"DIES": dies} if dies else {})) as host:
         yield host, load(folder / "vsphere-functions.toml")
 
 
@@ -165,6 +169,9 @@ def _command(
     script = str(Path(sys.executable).with_name("functions-framework"))
     if "FUNCTION_TARGET" in environment:
         return [script], {"HOST": "127.0.0.1", "PORT": str(port)}
+    if "DIES" in environment:
+        paths = filter(None, [str(Path(__file__).parent.parent), os.environ.get("PYTHONPATH")])
+        return [sys.executable, "-m", "support.dying_host", str(port)], {"PYTHONPATH": os.pathsep.join(paths)}
     if target is None:
         return [sys.executable, "-c", _SERVE.format(port=port)], {}
     options = {"source": MAIN, "target": target, "host": "127.0.0.1", "port": port}

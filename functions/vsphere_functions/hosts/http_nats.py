@@ -15,6 +15,7 @@ from vsphere_functions.hosts.nats_connection import addresses, connect, nats_of
 from vsphere_functions.hosts.nats_outbox import Outbox
 from vsphere_functions.hosts.seldom import Seldom
 from vsphere_functions.runtime import telemetry
+from vsphere_functions.runtime.claims import letter_written
 from vsphere_functions.runtime.dispatch import Address
 from vsphere_functions.runtime.perform import Finished
 from vsphere_functions.runtime.settings import Settings, SettingsError
@@ -39,12 +40,12 @@ class Link:
         The record is written before and the caller answered after. A dead letter is the event as a message: one that
         is sent again goes to the workers.
         """
-        letter = finished.dead
-        if letter and not finished.replayed:
+        if letter := finished.dead:
             where = (address.label, address.function.name)
             message_id = f"{address.key}.{letter.generation}"
             original = to_nats(address.event, mode)
             await self.outbox.dead(where, original, letter, sequence=0, message_id=message_id)
+            await letter_written(self.store, address.key, letter.generation)
         await self.outbox.result(address, finished, mode)
 
     async def problem(self, label: str) -> str | None:

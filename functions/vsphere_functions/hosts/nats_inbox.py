@@ -21,6 +21,7 @@ from vsphere_functions.hosts.nats_outbox import Outbox
 from vsphere_functions.hosts.nats_queue import Queues
 from vsphere_functions.runtime import telemetry
 from vsphere_functions.runtime.attempt import perform
+from vsphere_functions.runtime.claims import letter_written
 from vsphere_functions.runtime.delivery import Bury, Case, Retry, Trouble, decide
 from vsphere_functions.runtime.dispatch import Address
 from vsphere_functions.runtime.operations import Foreign
@@ -152,10 +153,9 @@ class Inbox:
 
     async def _finish(self, message: Msg, address: Address, mode: Mode, ending: Finished) -> None:
         """Dead letter, result, acknowledgement, in this order; what is cut short is done again from the record."""
-        if ending.dead and not (ending.replayed and message.metadata.num_delivered == 1):
-            await self._dead(
-                message, _subject(address), ending.dead, f"{address.key}.{ending.dead.generation}"
-            )
+        if letter := ending.dead:
+            await self._dead(message, _subject(address), letter, f"{address.key}.{letter.generation}")
+            await letter_written(self._desk.store, address.key, letter.generation)
         await self._outbox.result(address, ending, mode)
         await self._settle(message, b"+ACK")
 

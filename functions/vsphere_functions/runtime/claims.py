@@ -5,7 +5,7 @@ import time
 
 from vsphere_functions.runtime import telemetry
 from vsphere_functions.runtime.operations import Admission, Begin, Claim, Record, admit, canceled
-from vsphere_functions.runtime.store import Bucket, Entry, Store, StoreError
+from vsphere_functions.runtime.store import Bucket, Entry, Store, StoreError, write_over
 
 
 class Superseded(Exception):  # noqa: N818 - says what has happened, is caught and never shown
@@ -14,6 +14,17 @@ class Superseded(Exception):  # noqa: N818 - says what has happened, is caught a
 
 class CancelRequested(Exception):  # noqa: N818 - likewise
     """The record asks its owner to stop; told once, when it is first seen."""
+
+
+async def letter_written(store: Store, key: str, generation: int) -> None:
+    """Note that the dead letter of a generation is written: until then whoever reads the record writes it.
+
+    A record that has moved on since owes no letter.
+    """
+    entry = await store.get(Bucket.OPERATIONS, key)
+    record = Record.load(entry.value) if entry else None
+    if record and record.letter_due and record.generation == generation:
+        await write_over(store, Bucket.OPERATIONS, key, record.changed(letter_due=False).dump(), entry)
 
 
 class Held:

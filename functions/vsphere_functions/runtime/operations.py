@@ -28,7 +28,8 @@ class Record(BaseModel):
     `expects` the sequence of the result that the next one replaces; `claim` names the try that holds it;
     `first` names the first try, and so this request among all that ever had its token; `steps` counts progress over
     all tries; `canceled`: its caller wanted it to stop, and that stands; `busy_since` is when its machine was first
-    found busy; `code` and `reason` say why it is dead. `result` is the result event in JSON format.
+    found busy; `code` and `reason` say why it is dead, and `letter_due` that its dead letter may not be written yet.
+    `result` is the result event in JSON format.
     """
 
     model_config = ConfigDict(frozen=True, extra="ignore")
@@ -49,6 +50,7 @@ class Record(BaseModel):
     last_known_state: str | None = None
     code: Code | None = None
     reason: str | None = None
+    letter_due: bool = False
     result: bytes | None = None
 
     @property
@@ -200,6 +202,7 @@ def finished(
         canceled=record.canceled if dead else canceled,
         code=dead and dead.code,
         reason=dead and dead.message,
+        letter_due=dead is not None,
         last_known_state=None,
         result=result,
     )
@@ -244,6 +247,7 @@ def redriven(record: Record, generation: int, result_sequence: int) -> Record:
         claim="",
         code=None,
         reason=None,
+        letter_due=False,
         last_known_state=_state_in(record.result),
         result=None,
     )

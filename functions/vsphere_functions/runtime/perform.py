@@ -61,7 +61,7 @@ class DeadLetter:
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """Publish `result` (after the dead letter, if there is one), then acknowledge.
+    """Publish `result`, then acknowledge; before it the dead letter, if there is one, and record that it is written.
 
     `expects` is the sequence of the last message on the result's subject, 0 for none; None: whatever is there.
     `replayed`: it was finished before.
@@ -254,8 +254,8 @@ def replayed(record: Record) -> Finished:
 
 
 def letter_of(record: Record) -> DeadLetter | None:
-    """Say what the dead letter of a finished request says, if it has one."""
-    if record.state is not State.DEAD:
+    """Say what the dead letter of a finished request says, if one is still to be written."""
+    if record.state is not State.DEAD or not record.letter_due:
         return None
     return DeadLetter(record.code or Code.UNKNOWN, record.reason or "", record.attempts, record.generation)
 
