@@ -82,6 +82,24 @@ def test_a_note_left_behind_says_nothing_once_its_operation_has_ended(
     with_store(work)
 
 
+def test_the_end_of_one_create_of_a_machine_leaves_the_note_of_another(
+    with_store: Callable[[Any], None],
+) -> None:
+    async def work(store: Store) -> None:
+        making = Making(store, asyncio.get_running_loop(), "vc")
+        for key in ("default.first", "default.second"):
+            await operation(store, key)
+            await making.begun("a/node", "m", key)
+        await making.ended("a/node", "m", "default.second")
+        assert await creating(making, "a/node") == {"m"}
+        assert await making.by_another("a/node", "m", "default.delete")
+        assert not await making.by_another("a/node", "m", "default.first")
+        await making.ended("a/node", "m", "default.first")
+        assert await creating(making, "a/node") == frozenset()
+
+    with_store(work)
+
+
 class Away(MemoryStore):
     """A store that does not answer."""
 

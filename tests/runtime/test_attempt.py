@@ -287,6 +287,18 @@ def test_waiting_for_a_create_that_will_be_tried_again_uses_up_no_try() -> None:
         assert isinstance(make(one, delete, "delete_machine", sequence=2), Finished)
 
 
+def test_creates_of_one_machine_do_not_wait_for_each_others_end() -> None:
+    """Both meet a VM of the name that cannot be read: their tries count, or neither would ever end."""
+    world = World()
+    with desk(world, attempts=2) as one:
+        for sequence, event in enumerate((request(), request()), 1):
+            world.failures = [CallError(Code.ABORTED, "the name is taken by a VM that cannot be read yet")]
+            ending = make(one, event, sequence=sequence)
+            assert isinstance(ending, Again)
+            assert ending.begun
+            assert asyncio.run(record_of(one, event)).attempts == 1
+
+
 def test_waiting_for_a_create_that_will_be_tried_again_ends_with_the_limit() -> None:
     """E26, its end: the wait counts from when it began, however often it was looked whether it is over."""
     world, delete = World(failures=[CallError(Code.UNAVAILABLE, "away")]), request("delete_machine")

@@ -13,6 +13,7 @@ from vsphere_functions.runtime.operations import Record, finished
 from vsphere_functions.runtime.order import Identity
 from vsphere_functions.runtime.store import Bucket, MemoryStore
 from vsphere_functions.runtime.turns import take_turn
+from vsphere_functions.runtime.unfinished import Making
 
 UUID = "422e4956-ad22-1139-6d72-59cc8f26bc90"
 
@@ -72,6 +73,26 @@ def test_a_sweep_does_not_overtake_a_create_that_has_begun_and_not_ended() -> No
         with pytest.raises(CallError) as canceled:
             await take_turn(store, call(request()), 6)
         assert canceled.value.code is Code.CANCELED
+
+    asyncio.run(play(MemoryStore()))
+
+
+def test_nor_an_earlier_create_of_the_same_machine_when_the_last_one_has_ended() -> None:
+    async def play(store: MemoryStore) -> None:
+        first, second = call(request()), call(request())
+        making = Making(store, asyncio.get_running_loop(), first.host)
+        for one, sequence in ((first, 6), (second, 7)):
+            record = Record(source=one.address.event.source, id=one.address.event.id)
+            await store.create(Bucket.OPERATIONS, one.address.key, record.dump())
+            assert one.makes
+            await making.begun(*one.makes, one.address.key)
+            assert await take_turn(store, one, sequence)
+        entry = await store.get(Bucket.OPERATIONS, second.address.key)
+        assert entry
+        ended = finished(Record.load(entry.value), b"{}").dump()
+        assert await store.update(Bucket.OPERATIONS, second.address.key, ended, entry.revision)
+        assert await take_turn(store, sweep("m-1"), 8)
+        assert await take_turn(store, first, 6)
 
     asyncio.run(play(MemoryStore()))
 

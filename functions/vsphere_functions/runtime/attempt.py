@@ -164,8 +164,11 @@ class Attempt:
         return await self._undo(outcome) if self._held.record.canceling else outcome
 
     async def _waits_for_its_maker(self, error: CallError, call: Call) -> bool:
-        """Tell whether what failed has to wait until another request has made its machine, or has given that up."""
-        if error.code is not Code.ABORTED or call.machine is None:
+        """Tell whether what failed has to wait until another request has made its machine, or has given that up.
+
+        Creates do not wait for each other: each would for the other's end.
+        """
+        if error.code is not Code.ABORTED or call.machine is None or call.makes:
             return False
         return await self._desk.making(call).by_another(*call.machine, self._address.key)
 

@@ -1,9 +1,12 @@
 """A request's turn among those for the same machine or volume."""
 
+import asyncio
+
+from vsphere_events.orphan import OrphanMachine
 from vsphere_functions.runtime.dispatch import Call
 from vsphere_functions.runtime.order import Identity, Role, ordered
 from vsphere_functions.runtime.store import Bucket, Entry, Store, write_over
-from vsphere_functions.runtime.unfinished import goes_on
+from vsphere_functions.runtime.unfinished import Making, goes_on
 
 
 async def take_turn(store: Store, call: Call, sequence: int | None) -> bool:
@@ -22,15 +25,19 @@ async def take_turn(store: Store, call: Call, sequence: int | None) -> bool:
 async def _sweep(store: Store, call: Call, sequence: int) -> None:
     """Take the turn of each that is to be deleted, when none is refused; the owner's machines together have no order.
 
-    Not of what is being made: a sweep spares it, and its create would be taken back as one that was overtaken.
+    Not of what is being made: a sweep spares it, and its create would be taken back as one that was overtaken. Of
+    several creates of a machine the identity knows the last one, the notes all that have not ended.
     """
-    keys = call.identities[1:]
+    doomed, keys = call.request.delete, call.identities[1:]
+    making = Making(store, asyncio.get_running_loop(), call.host)
+    spared = await making.begun_by(str(call.request.provider_spec.owner))
     entries = [await store.get(Bucket.IDENTITIES, key) for key in keys]
     known = [Identity.load(entry and entry.value) for entry in entries]
     for one in known:
         ordered(one, Role.REMOVES, sequence, call.address.key, incarnation=False)
-    for key, one in zip(keys, known, strict=True):
-        if not (one.creator and await goes_on(store, one.creator)):
+    for orphan, key, one in zip(doomed, keys, known, strict=True):
+        made = isinstance(orphan, OrphanMachine) and orphan.machine in spared
+        if not made and not (one.creator and await goes_on(store, one.creator)):
             await _take(store, key, call, Role.REMOVES, sequence)
 
 
