@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import pwd
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from nats.aio.client import Client
 from typer.testing import CliRunner, Result
 
 from support.commands import BASE
@@ -16,9 +18,16 @@ from support.jetstream import on, producer, until, working
 from vsphere_events.code import Code
 from vsphere_events.error import CallError
 from vsphere_functions.cli.commands import app
+from vsphere_functions.cli.dlq import removed
+from vsphere_functions.hosts.dead_letters import DeadLetters
+from vsphere_functions.hosts.nats_calls import Calls
+from vsphere_functions.runtime.store import StoreError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from vsphere_events.cloud_event import CloudEvent
+    from vsphere_functions.hosts.dead_letters import Row
     from vsphere_functions.local.nats_server import NatsServer
     from vsphere_functions.runtime.settings import Settings
 
@@ -75,6 +84,15 @@ def listed(*options: str) -> list[dict[str, Any]]:
     return rows
 
 
+def audit(said: Result) -> list[dict[str, Any]]:
+    """The lines of the audit, without what every line has; the same user ran all of it."""
+    lines = [json.loads(line) for line in said.stderr.splitlines() if line.startswith("{")]
+    for line in lines:
+        assert (line.pop("event"), line.pop("level")) == ("audit", "info")
+        assert line.pop("timestamp")
+    return lines
+
+
 def test_letters_are_listed_and_shown_without_secrets(dead: CloudEvent) -> None:
     rows = listed()
     assert [(row["letter"], row["id"], row["code"], row["attempts"]) for row in rows] == [
@@ -107,6 +125,18 @@ def test_a_request_is_sent_again_and_what_cannot_be_is_said(
     assert again.exit_code == 1
     assert again.stdout == "letter 2, create_machine: sent again, generation 1\n"
     assert "letter 1, delete_machine: not sent again: nobody can read it: not a CloudEvent" in again.stderr
+    who = {"os_user": pwd.getpwuid(os.getuid()).pw_name, "command": "dlq redrive"}
+    about = {"function": "create_machine", "source": dead.source, "id": dead.id, "request": dead.id}
+    assert audit(again) == [
+        {**who, **about, "vcenter": "default", "letter": 2, "code": "OK"},
+        {
+            **who,
+            "function": "delete_machine",
+            "vcenter": "default",
+            "letter": 1,
+            "code": "FailedPrecondition",
+        },
+    ]
     assert [row["letter"] for row in listed()] == [1]
     missing = dlq("redrive", dead.id)
     assert (missing.exit_code, missing.stdout) == (1, "")
@@ -135,8 +165,33 @@ def test_letters_are_removed_after_a_question(dead: CloudEvent) -> None:
     assert purge("--function", "create_machine", stdin="y\n") == (0, ["1 removed"])
     assert purge(dead.id, "--yes")[0] == 1
     assert purge("--all", "--older-than", "0s", "--yes")[0] == 2
-    assert purge("1", "--yes") == (0, ["1 removed"])
+    said = dlq("purge", "1", "--yes")
+    assert (said.exit_code, said.stdout) == (0, "1 removed\n")
+    (line,) = audit(said)
+    assert (line["command"], line["letter"], line["code"]) == ("dlq purge", 1, "OK")
+    assert SECRET not in said.stderr
     assert "there are no dead letters" in dlq("list").stderr
+
+
+class Lost(DeadLetters):
+    """Letters of which nobody can say any more whether they were removed."""
+
+    async def remove(self, numbers: Sequence[int]) -> set[int]:
+        raise StoreError(f"no answer about {numbers}")
+
+
+def test_the_audit_tells_also_of_what_may_have_happened_when_nats_was_lost() -> None:
+    told: list[tuple[int, Code]] = []
+
+    def audit(row: Row, code: Code) -> None:
+        told.append((row["letter"], code))
+
+    async def play() -> None:
+        await removed(Lost(Calls(Client())), [{"letter": 1}, {"letter": 2}], audit)
+
+    with pytest.raises(StoreError):
+        asyncio.run(play())
+    assert told == [(1, Code.UNKNOWN), (2, Code.UNKNOWN)]
 
 
 def test_without_a_server_or_a_stream_the_reason_is_given(nats_server: NatsServer, env: None) -> None:

@@ -6,6 +6,7 @@ import json
 import re
 import sys
 from datetime import timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
@@ -15,7 +16,10 @@ from vsphere_functions.cli.given import USAGE, after_up, clean, fail, load_setti
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
+    from vsphere_events.code import Code
     from vsphere_functions.hosts.dead_letters import Choice, DeadLetters, Row
+
+    Audit = Callable[[Row, Code], None]
 
 T = TypeVar("T")
 
@@ -63,7 +67,10 @@ def show(names: Names) -> None:
 
 @dlq.command()
 def redrive(names: Names) -> None:
-    """Send requests again with new attempts, and remove their letters; exit status 1 when one is refused."""
+    """Send requests again with new attempts, and remove their letters; exit status 1 when one is refused.
+
+    Each is a line of the audit on stderr.
+    """
     if not all(_on(_sent_again, _choice(names))):
         raise typer.Exit(1)
 
@@ -78,13 +85,13 @@ def purge(
     everything: Annotated[bool, typer.Option("--all", help="All there are.")] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
 ) -> None:
-    """Remove dead letters for good; asks first."""
+    """Remove dead letters for good; asks first. Each is a line of the audit on stderr."""
     if everything == any((names, function, vcenter, older_than)):
         fail("name dead letters, or choose by --function, --vcenter and --older-than, or say --all", USAGE)
     rows = _on(_rows, _choice(names or (), function, vcenter, older_than))
     if rows and not yes:
         typer.confirm(f"Remove {len(rows)} dead letters for good?", abort=True, err=True)
-    typer.echo(f"{_on(_removed, [row['letter'] for row in rows])} removed")
+    typer.echo(f"{_on(_removed, rows)} removed")
 
 
 async def _rows(letters: DeadLetters, choice: Choice) -> list[Row]:
@@ -95,25 +102,58 @@ async def _shown(letters: DeadLetters, choice: Choice) -> list[Row]:
     return [(await letters.get(row["letter"])).shown() for row in await letters.rows(choice)]
 
 
-async def _removed(letters: DeadLetters, numbers: Sequence[int]) -> int:
-    return await letters.remove(numbers)
+async def _removed(letters: DeadLetters, rows: Sequence[Row]) -> int:
+    from vsphere_functions.hosts.dead_letters import AT_ONCE
+
+    audit, some = _auditing("purge"), range(0, len(rows), AT_ONCE)
+    return sum([await removed(letters, rows[at : at + AT_ONCE], audit) for at in some])
+
+
+async def removed(letters: DeadLetters, rows: Sequence[Row], audit: Audit) -> int:
+    """Remove what fits into one go, and tell the audit; how many were still there."""
+    from vsphere_events.code import Code
+
+    gone: set[int] | None = None
+    try:
+        gone = await letters.remove([row["letter"] for row in rows])
+    finally:
+        for row in rows:
+            known = Code.UNKNOWN if gone is None else Code.OK if row["letter"] in gone else Code.NOT_FOUND
+            audit(row, known)
+    return len(gone)
+
+
+def _auditing(command: str) -> Audit:
+    """Give what writes a line of the audit; to be called when NATS has taken the user."""
+    from vsphere_functions.hosts.nats_user import who
+    from vsphere_functions.runtime import telemetry
+    from vsphere_functions.runtime.audit import audit_command
+
+    telemetry.configure()
+    return partial(audit_command, f"dlq {command}", who(load_settings(with_nats=True)))
 
 
 async def _sent_again(letters: DeadLetters, choice: Choice) -> list[bool]:
-    return [await _redrive(letters, row) for row in await letters.rows(choice)]
+    audit = _auditing("redrive")
+    return [await _redrive(letters, row, audit) for row in await letters.rows(choice)]
 
 
-async def _redrive(letters: DeadLetters, row: Row) -> bool:
+async def _redrive(letters: DeadLetters, row: Row, audit: Audit) -> bool:
     """Send one again, and say so at once: of many, those that are done are known when the rest fails."""
+    from vsphere_events.code import Code
     from vsphere_events.error import CallError
     from vsphere_functions.hosts.redrive import redrive as run
 
-    what = f"letter {row['letter']}, {row['function']}"
+    what, code = f"letter {row['letter']}, {row['function']}", Code.UNKNOWN
     try:
         generation = await run(letters, await letters.get(row["letter"]))
+        code = Code.OK
     except CallError as error:
+        code = error.code
         tell(f"{what}: not sent again: {clean(error.message)}")
         return False
+    finally:
+        audit(row, code)
     typer.echo(f"{what}: sent again, generation {generation}")
     return True
 

@@ -26,7 +26,8 @@ from vsphere_functions.runtime.store import StoreError
 T = TypeVar("T")
 Row: TypeAlias = dict[str, Any]
 
-_AT_ONCE = 100  # letters in one answer, and deletes under way
+AT_ONCE = 100
+"""Letters in one answer, and deletes under way."""
 _BYTES_AT_ONCE = 4 * 1024 * 1024
 _SUBJECTS = "vsphere.dead.*.*"
 _OURS = "vsphere-"
@@ -181,18 +182,16 @@ class DeadLetters:
             raise CallError(Code.NOT_FOUND, f"no dead letter {number} any more")
         return Letter.read(message)
 
-    async def remove(self, numbers: Sequence[int]) -> int:
-        """Delete them, overwriting what they hold; how many of them were still there."""
-        gone = 0
-        for at in range(0, len(numbers), _AT_ONCE):
-            gone += sum(await asyncio.gather(*map(self._remove, numbers[at : at + _AT_ONCE])))
-        return gone
+    async def remove(self, numbers: Sequence[int]) -> set[int]:
+        """Delete up to AT_ONCE of them, overwriting what they hold; those that were still there."""
+        there = await asyncio.gather(*map(self._remove, numbers))
+        return {number for number, was in zip(numbers, there, strict=True) if was}
 
     async def _all(self) -> AsyncIterator[Letter]:
         first = 1
         while True:
             some: list[Msg] = []
-            wanted = {"seq": first, "batch": _AT_ONCE, "max_bytes": _BYTES_AT_ONCE, "next_by_subj": _SUBJECTS}
+            wanted = {"seq": first, "batch": AT_ONCE, "max_bytes": _BYTES_AT_ONCE, "next_by_subj": _SUBJECTS}
             last = await self._ask(wanted, some)
             if status_of(last) not in {"204", "404"}:
                 answer_of(last)

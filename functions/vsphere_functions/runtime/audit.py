@@ -1,7 +1,14 @@
-"""Who had what done: a line of the log for each request that changes something and has come to its end."""
+"""Who had what done: a line of the log for each request that changes something and has come to its end.
+
+Another one for each dead letter that an operator has sent again or removed.
+"""
+
+from collections.abc import Mapping
+from typing import Any
 
 from vsphere_events import results
 from vsphere_events.code import Code
+from vsphere_events.subjects import request_token
 from vsphere_functions.runtime import telemetry
 from vsphere_functions.runtime.dispatch import Address
 from vsphere_functions.runtime.operations import Foreign
@@ -35,5 +42,20 @@ def audit(address: Address, ending: Ending) -> None:
         EVENT,
         code=answer.get("error", {}).get("code", Code.OK) if finished else Code.INVALID_ARGUMENT,
         replayed=finished is not None and finished.replayed,
-        **{name: str(text)[:_LONGEST] for name, text in said.items() if text is not None},
+        **_cut(said),
     )
+
+
+def audit_command(command: str, who: Mapping[str, str | None], letter: Mapping[str, Any], code: Code) -> None:
+    """Write the line of a command about a dead letter, a row of their list; Unknown when NATS was lost over it."""
+    event_id = letter["id"]
+    said = {
+        **who,
+        **{name: letter[name] for name in ("function", "vcenter", "source", "id")},
+        "request": event_id and request_token(event_id),
+    }
+    telemetry.log().info(EVENT, command=command, letter=letter["letter"], code=code, **_cut(said))
+
+
+def _cut(said: Mapping[str, Any]) -> dict[str, str]:
+    return {name: str(text)[:_LONGEST] for name, text in said.items() if text is not None}
