@@ -5,6 +5,7 @@ import json
 import threading
 import time
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 import httpx
 import pytest
@@ -17,6 +18,7 @@ from vsphere_events.error import CallError
 from vsphere_functions.hosts.jetstream import worker
 from vsphere_functions.hosts.nats_connection import connected
 from vsphere_functions.hosts.nats_names import DEAD, REQUESTS, RESULTS
+from vsphere_functions.hosts.nats_outbox import Outbox
 from vsphere_functions.hosts.nats_setup import set_up, setup
 from vsphere_functions.local.nats_server import NatsServer
 from vsphere_functions.runtime import telemetry
@@ -129,6 +131,39 @@ def test_a_restart_of_the_server_leaves_one_effect_and_one_result(
     assert "NATS answers again" in capfd.readouterr().err
 
 
+@pytest.mark.parametrize("when", ["publishing", "acknowledging"])
+def test_a_restart_while_a_request_is_finished_leaves_one_result_and_runs_nothing_again(
+    nats_server: NatsServer, when: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """E09: the result is in the record, or in the stream as well, when the server goes."""
+    publish, gone = Outbox.result, asyncio.Event()
+
+    async def finishing(self: Outbox, *rest: Any) -> None:
+        if when == "acknowledging":
+            await publish(self, *rest)
+        if not gone.is_set():
+            await asyncio.to_thread(nats_server.stop)
+            gone.set()
+        if when == "publishing":
+            await publish(self, *rest)
+
+    monkeypatch.setattr(Outbox, "result", finishing)
+
+    async def run() -> None:
+        world, configured, event = World(), on(nats_server, ack_wait=1), request()
+        async with producer(nats_server, configured) as one, working(configured, world) as workers:
+            await one.publish(event)
+            await gone.wait()
+            await until(lambda: not ready(workers[0]))
+            nats_server.start()
+            assert (await one.result(event, 60)).data["providerID"]
+            await one.settled(60)
+            assert (await one.js.stream_info(RESULTS)).state.messages == 1
+        assert world.seen_states == [None], "it ran once"
+
+    asyncio.run(run())
+
+
 async def delete_consumers(one: Producer) -> None:
     for consumer in await one.js.consumers_info(REQUESTS):
         await one.js.delete_consumer(REQUESTS, consumer.name)
@@ -183,6 +218,7 @@ def test_a_full_results_stream_makes_the_result_wait_and_nothing_is_done_twice(
             await one.result(event)
             await until(lambda: ready(workers[0]))
         assert world.effects == ["create m-1", "create m-2"]
+        assert world.seen_states == [None, None], "each ran once"
 
     asyncio.run(run())
 

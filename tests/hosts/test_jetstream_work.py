@@ -17,6 +17,7 @@ from vsphere_events.envelope import BATCH_TYPE, Mode, to_json, to_nats
 from vsphere_events.error import CallError
 from vsphere_events.machine import Address
 from vsphere_functions.context import Context
+from vsphere_functions.hosts.nats_calls import size_of
 from vsphere_functions.hosts.nats_names import DEAD, REQUESTS, RESULTS
 from vsphere_functions.local.nats_server import NatsServer
 from vsphere_functions.runtime.settings import VCenter
@@ -246,15 +247,18 @@ def test_a_batch_is_taken_apart(nats_server: NatsServer) -> None:
 
     async def run() -> None:
         world, configured = World(), on(nats_server)
-        events = [request(name="m-1"), request("delete_machine", name="m-2"), request(type="com.example.x")]
+        unknown = {"com.example.x", "io.vspherefunctions.fly.request.v1"}
+        events = [request(name="m-1"), request("delete_machine", name="m-2")]
+        events += [request(type=one) for one in unknown]
         body = b"[" + b",".join(to_json(event) for event in events) + b"]"
         async with producer(nats_server, configured) as one, working(configured, world):
             await one.raw(CREATE, body, {"Content-Type": BATCH_TYPE})
             for event in events[:2]:
                 assert "error" not in (await one.result(event)).data
             await one.settled()
-            await until(lambda: one.on("dead"))
-            assert json_text.loads(one.on("dead")[0].data)["type"] == "com.example.x"
+            await until(
+                lambda: {json_text.loads(letter.data)["type"] for letter in one.on("dead")} == unknown
+            )
         assert world.effects == ["create m-1"]
 
     asyncio.run(run())
@@ -277,6 +281,32 @@ def test_a_result_over_the_payload_limit_says_so_and_the_worker_goes_on(nats_ser
             assert (error["error"]["code"], error["lastKnownState"]) == ("Internal", None)
             world.state = "ready"
             assert (await one.ask(request(name="m-3"))).data["lastKnownState"] == "ready"
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("over", ["with its headers", "in its record"])
+def test_a_result_that_fits_by_itself_is_too_big_where_it_has_to_go(
+    nats_server: NatsServer, over: str
+) -> None:
+    """E08: 1,048,500 bytes, which headers bring over the limit; and what fits in a message, but in no record."""
+
+    async def run() -> None:
+        world, configured = World(), on(nats_server)
+        async with producer(nats_server, configured) as one, working(configured, world):
+            fine = await one.ask(request(name="m-1"))
+            await until(lambda: one.on("result"))
+            headers = size_of(one.on("result")[0].headers or {}, b"")
+            message = one.client.max_payload - headers - 32  # the next id may be longer
+            body = 1_048_500 if over == "with its headers" else message
+            world.state = "x" * (body - len(json_text.dumps(fine.data)) + len("ready"))
+            error = (await one.ask(request(name="m-2"))).data
+            assert error["error"]["code"] == "Internal"
+            assert "payload limit" in error["error"]["message"]
+            assert error["providerID"] == f"vsphere://eu-1/{UUID}"
+            world.state = "ready"
+            assert (await one.ask(request(name="m-3"))).data["lastKnownState"] == "ready"
+            assert world.seen_states == [None] * 3, "each ran once"
 
     asyncio.run(run())
 

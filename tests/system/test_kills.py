@@ -1,4 +1,4 @@
-"""A worker is killed (kill -9) at each step of create and delete in turn (M08, E14)."""
+"""A worker is killed (kill -9) at each step of create and delete in turn (M08, E14), or told to end (E13)."""
 
 import asyncio
 import json
@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from support.jetstream import Producer
+from support.jetstream import Producer, until
 from support.machines import SPEC, TAGS, vms
 from support.soap import Soap
 from support.stacks import data_of, dying_worker, messages_on, producing
@@ -81,3 +81,29 @@ def test_m08_a_delete_is_ended_by_the_next_worker_and_reports_its_disks(
     assert vms(stack.vcenter) == before
     with Soap(stack.vcenter) as soap:
         assert soap.disk_uuid(volume)
+
+
+def test_e13_a_create_whose_worker_is_told_to_end_is_ended_by_the_next_one(stack: Stack) -> None:
+    """In the middle of its clone: that goes on, and the next worker waits for it."""
+    before, control = vms(stack.vcenter), stack.vcenter.control
+
+    async def work(producer: Producer) -> None:
+        event = request_event("create_machine", {"machineName": "worker-told", "providerSpec": SPEC})
+        first = stack.start_worker()
+        await producer.publish(event)
+        await until(lambda: control.calls()["CloneVM_Task"])
+        first.process.terminate()
+        assert await asyncio.to_thread(first.process.wait, 60) == 0
+        assert await producer.stored(event) is None
+        second = stack.start_worker()
+        assert "providerID" in data_of(await producer.result(event, 60))
+        await producer.settled(60)
+        second.stop()
+        assert await messages_on(producer, event) == 1
+
+    control.reset_calls()
+    control.delay(CloneVm=3000)
+    producing(stack, work)
+    control.delay(CloneVm=0)
+    assert vms(stack.vcenter) == sorted([*before, "/DC0/vm/demo/machines/worker-told"])
+    assert control.calls()["CloneVM_Task"] == 1
