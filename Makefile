@@ -26,7 +26,8 @@ fuzz: $(VENV)/.ready requirements/fuzz.txt  ## feed the codec and all models wit
 chaos: $(VENV)/.ready  ## kill, cut and stall everything under load, and compare; SEED=… REQUESTS=…
 	PYTHONPATH=tests $(BIN)/python -m chaos $(if $(SEED),--seed $(SEED)) $(if $(REQUESTS),--requests $(REQUESTS))
 
-soak: $(VENV)/.ready  ## run the long forms of the random tests
+soak: $(VENV)/.ready  ## run the long forms of the random tests, and the others with new examples
+	$(BIN)/pytest -n 3 -m hypothesis --hypothesis-profile random
 	MODEL_STEPS=1000 MCM_MACHINES=1000 $(BIN)/pytest --timeout 1800 tests/system/test_machines_model.py tests/system/test_mcm_loop.py
 	LONG_CLONE_SECONDS=30 $(BIN)/pytest --timeout 1800 tests/hosts/test_http_long.py
 	MODEL_STEPS=2000 $(BIN)/pytest --timeout 3600 tests/system/test_volumes_model.py

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 from typing import TYPE_CHECKING, Any
 
@@ -21,12 +20,17 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-# Examples share servers and slow machines: how long one takes says nothing.
-settings.register_profile("local", deadline=None)
-settings.register_profile(
-    "ci", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow], print_blob=True
-)
-settings.load_profile("ci" if os.environ.get("CI") else "local")
+# Examples share servers and slow machines: how long one takes says nothing. A change is judged by the same
+# examples each time; `--hypothesis-profile random` draws others.
+for profile, same in (("steady", True), ("random", False)):
+    settings.register_profile(
+        profile,
+        deadline=None,
+        derandomize=same,
+        suppress_health_check=[HealthCheck.too_slow],
+        print_blob=True,
+    )
+settings.load_profile("steady")
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -2,6 +2,7 @@
 
 import re
 from typing import Annotated
+from urllib.parse import unquote
 
 from pydantic import AfterValidator
 
@@ -40,9 +41,10 @@ def _self_link(text: str) -> str:
 
 
 def _vmdk_path(text: str) -> str:
-    found = _VMDK.fullmatch(plain(text))
-    if not found or {"", ".", ".."} & set(found[1].split("/")):
-        raise ValueError("should be `[datastore] folder/disk.vmdk`, without . and ..")
+    for read in (text, unquote(text)):  # who decodes what needs no decoding is not led elsewhere either
+        found = _VMDK.fullmatch(plain(read))
+        if not found or {"", ".", ".."} & set(found[1].split("/")) or "\\" in read:
+            raise ValueError("should be `[datastore] folder/disk.vmdk`, without . and .. and \\")
     if _TAIL.search(text.removesuffix(".vmdk")):
         raise ValueError("is one of vSphere's own files and not the descriptor of a disk")
     return text

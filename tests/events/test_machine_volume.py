@@ -31,6 +31,7 @@ def _at(path: object) -> MachineVolume:
         ({"id": "a", "store": "fast"}, "a"),
         ({"selfLink": "vsphere-volume://eu-1/default/a"}, "a"),
         ({"vmdkPath": "[ds (1)] my disks/a.vmdk"}, "[ds (1)] my disks/a.vmdk"),
+        ({"vmdkPath": "[ds] 100%/a%20b.vmdk"}, "[ds] 100%/a%20b.vmdk"),
     ],
 )
 def test_a_volume_is_named_in_one_way(given: dict[str, str], name: str) -> None:
@@ -56,6 +57,10 @@ def test_a_volume_is_named_in_one_way(given: dict[str, str], name: str) -> None:
         {"vmdkPath": "a.vmdk"},
         {"vmdkPath": "[ds] ../a.vmdk"},
         {"vmdkPath": "[ds] a//b.vmdk"},
+        {"vmdkPath": "[ds] a\\b.vmdk"},
+        {"vmdkPath": "[ds] a/%2e%2e/b.vmdk"},
+        {"vmdkPath": "[ds] a/%00/b.vmdk"},
+        {"vmdkPath": "[ds] a%5cb.vmdk"},
         {"vmdkPath": "[ds] a"},
         {"id": "a", "filesystem": "ntfs"},
         {"id": "a", "readOnly": "yes"},

@@ -140,7 +140,8 @@ def test_the_same_copy_again_is_the_same_and_any_other_volume_stays(
         assert data(ctx, "empty") == b""
         assert create(ctx, "again-copy") == made
         resize(ctx, 2 * GIB, "again")
-        failed = error_of(duplicate, ctx, "again-copy", "again")
+        assert duplicate(ctx, "again-copy", "again") == made
+        failed = error_of(duplicate, other, "again-copy", "again")
         assert failed.code is Code.ALREADY_EXISTS
         assert "another size" in failed.message
 

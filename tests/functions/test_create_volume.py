@@ -142,9 +142,9 @@ def test_v03_a_lost_reply_makes_no_second_disk(vcenter: SimulatedVCenter, call: 
 def test_v04_another_size_or_info_is_another_volume(
     vcenter: SimulatedVCenter, more: dict[str, object]
 ) -> None:
-    with with_stores(vcenter) as ctx:
+    with with_stores(vcenter) as ctx, with_stores(vcenter) as other:
         made = create(ctx, info={"b": "QQ=="})
-        failed = error_of(create, ctx, **more)
+        failed = error_of(create, other, **{"info": {"b": "QQ=="}, **more})
         assert failed.code is Code.ALREADY_EXISTS
         assert get(ctx) == made
 

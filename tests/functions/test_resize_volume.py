@@ -60,7 +60,7 @@ def whole(ctx: Context, volume_id: str) -> list[str]:
 
 
 def test_the_disk_grows_and_the_volume_says_so(shared_vcenter: SimulatedVCenter, soap: Soap) -> None:
-    with with_stores(shared_vcenter) as ctx:
+    with with_stores(shared_vcenter) as ctx, with_stores(shared_vcenter) as other:
         made = create(ctx, "grown", info={"a": "QQ=="})
         uuid = soap.disk_uuid(disk("grown"))
         grown = resize(ctx, 3 * GIB - 1, "grown")
@@ -70,8 +70,19 @@ def test_the_disk_grows_and_the_volume_says_so(shared_vcenter: SimulatedVCenter,
         assert real_size(ctx, "grown") == 3 * GIB
         assert soap.disk_uuid(disk("grown")) == uuid
         whole(ctx, "grown")
-        assert create(ctx, "grown", info={"a": "QQ=="}, capacityKB=3 * GIB) == grown
-        assert error_of(create, ctx, "grown", info={"a": "QQ=="}).code is Code.ALREADY_EXISTS
+        assert create(other, "grown", info={"a": "QQ=="}, capacityKB=3 * GIB) == grown
+        assert error_of(create, other, "grown", info={"a": "QQ=="}).code is Code.ALREADY_EXISTS
+
+
+def test_a_create_that_is_delivered_again_after_a_resize_knows_its_volume(
+    shared_vcenter: SimulatedVCenter,
+) -> None:
+    """Its worker may have died between the volume and the result; the resize came in between."""
+    with with_stores(shared_vcenter) as ctx, with_stores(shared_vcenter) as later:
+        create(ctx, "redelivered")
+        grown = resize(later, 2 * GIB, "redelivered")
+        assert create(ctx, "redelivered") == grown
+        assert error_of(create, ctx, "redelivered", info={"a": "QQ=="}).code is Code.ALREADY_EXISTS
 
 
 def test_the_same_size_is_fine_and_a_smaller_one_is_refused(

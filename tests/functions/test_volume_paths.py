@@ -39,7 +39,20 @@ NAMES = {"datastorePath", "sourceName", "destName", "destinationName", "fileName
 BREAKING = {"Cc", "Cs", "Zl", "Zp"}
 """Categories of characters that end a line, or are none."""
 PIECES = st.sampled_from(
-    [*"ab.-_/\\%[] ü\n", "..", "../", "%2e", "%2f", "data-1", "-flat", "-000001", ".vmdk", "volumes", "VIC"]
+    [
+        *"ab.-_/\\%[] ü\n",
+        "..",
+        "../",
+        "%2e",
+        "%2f",
+        "%00",
+        "data-1",
+        "-flat",
+        "-000001",
+        ".vmdk",
+        "volumes",
+        "VIC",
+    ]
 )
 TEXTS = st.lists(PIECES, min_size=1, max_size=6).map("".join)
 GOOD = st.from_regex(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,12}", fullmatch=True)
@@ -72,22 +85,26 @@ def paths_in(sent: Sent) -> Iterator[DatastorePath]:
         text, name = element.text or "", etree.QName(element).localname
         if text.startswith("[") or name in NAMES:
             datastore, _, path = text.removeprefix("[").partition("] ")
-            yield DatastorePath(datastore, tuple(path.split("/")))
+            yield DatastorePath(datastore, tuple(path.split("/")) if path else ())
+
+
+def read_again(path: DatastorePath) -> DatastorePath:
+    """Read a path as one does who decodes too often."""
+    return DatastorePath(
+        path.datastore, tuple(part for one in path.parts for part in unquote(one).split("/"))
+    )
 
 
 def inside(path: DatastorePath, folder: DatastorePath) -> bool:
-    """Whether a path is the folder or lies below it, read once, and read again by who decodes too often."""
-    again = DatastorePath(
-        path.datastore, tuple(part for one in path.parts for part in unquote(one).split("/"))
-    )
+    """Whether a path is the folder or lies below it, read once, and read again."""
     return all(
-        one.datastore == folder.datastore
-        and one.parts[: len(folder.parts)] == folder.parts
+        one.datastore == top.datastore
+        and one.parts[: len(top.parts)] == top.parts
         and not {"", ".", ".."} & set(one.parts)
         and all(
             unicodedata.category(char) not in BREAKING and char != "\\" for part in one.parts for char in part
         )
-        for one in (path, again)
+        for one, top in ((path, folder), (read_again(path), read_again(folder)))
     )
 
 

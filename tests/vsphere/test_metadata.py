@@ -1,7 +1,9 @@
 """What is written down beside a disk, and the claim on one that is being made."""
 
 import base64
+import json
 from datetime import UTC, datetime, timedelta
+from hashlib import sha256
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -50,6 +52,13 @@ def test_whatever_else_stands_there_is_neither_metadata_nor_a_claim(body: bytes)
 @given(INFOS)
 def test_the_digest_of_an_info_knows_no_order(info: dict[str, str]) -> None:
     assert info_digest(info) == info_digest(dict(reversed(info.items())))
+
+
+def test_metadata_that_names_no_maker_is_read() -> None:
+    told = json.loads(Metadata(1024, uuid="uuid").render())
+    del told["operation"], told["checksum"]
+    told["checksum"] = sha256(json.dumps(told, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+    assert Metadata.parse(json.dumps(told).encode()) == Metadata(1024, uuid="uuid")
 
 
 def test_growing_changes_the_size_alone() -> None:

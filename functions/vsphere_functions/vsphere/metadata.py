@@ -20,6 +20,7 @@ _FIELDS: Mapping[str, type] = {
     "uuid": str,
     "format": str,
     "origin": str,
+    "operation": str,
 }
 
 
@@ -28,7 +29,7 @@ class Metadata:
     """A whole volume: capacity in KiB, info (key → base64), when it was made (RFC 3339), its disk's uuid.
 
     `uuid` is 32 hex digits; `format` is how its blocks were allocated; `origin` is the uuid of the disk that it is
-    a copy of, if it is one. A volume of VIC's has no capacity here.
+    a copy of, if it is one, and `operation` the request that made it. A volume of VIC's has no capacity here.
     """
 
     capacity_kb: int | None
@@ -37,6 +38,7 @@ class Metadata:
     uuid: str = ""
     format: str = "thin"
     origin: str = ""
+    operation: str = ""
 
     @property
     def digest(self) -> str:
@@ -66,7 +68,9 @@ class Metadata:
         checksum = told.pop("checksum")
         if told.get("v") != VERSION:
             raise ValueError("its metadata is of another version")
-        fields: dict[str, Any] = {name: told.get(name) for name in _FIELDS}
+        fields: dict[str, Any] = {name: told.get(name) for name in _FIELDS} | {
+            "operation": told.get("operation", "")  # not written at first
+        }
         sound = all(isinstance(fields[name], kind) for name, kind in _FIELDS.items())
         sound = sound and all(isinstance(one, str) for one in fields["info"].values())
         if not sound or checksum != _checksum(told):

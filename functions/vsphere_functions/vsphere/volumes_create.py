@@ -50,7 +50,15 @@ class WantedVolume:
     def metadata(self, uuid: str) -> Metadata:
         """Make what is written down once the disk stands."""
         created = self.clock().isoformat(timespec="seconds")
-        return Metadata(self.disk.capacity_kb, dict(self.info), created, uuid, self.disk.format, self.origin)
+        return Metadata(
+            self.disk.capacity_kb,
+            dict(self.info),
+            created,
+            uuid,
+            self.disk.format,
+            self.origin,
+            self.operation,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,8 +150,10 @@ class Making:
         if wanted.origin and wanted.origin != told.origin:
             message = f"volume {self.want.id!r} stands already and is no copy of this one; it was left alone"
             raise CallError(Code.ALREADY_EXISTS, message)
-        if (told.capacity_kb, told.digest) != (wanted.capacity_kb, wanted.digest):
-            what = "info" if told.capacity_kb == wanted.capacity_kb else f"size, {told.capacity_kb} KiB"
+        # What this request has made may have grown since, before its own result was kept.
+        as_large = told.capacity_kb == wanted.capacity_kb or told.operation == wanted.operation
+        if not as_large or told.digest != wanted.digest:
+            what = "info" if as_large else f"size, {told.capacity_kb} KiB"
             raise CallError(
                 Code.ALREADY_EXISTS,
                 f"volume {self.want.id!r} stands already with another {what}; it was left alone",
