@@ -9,8 +9,10 @@ from pathlib import Path
 import pytest
 
 from vsphere_functions.bootstrap.volumes import script
-from vsphere_functions.runtime.settings import Settings
+from vsphere_functions.hosts.nats_names import DAY, DEAD, REQUESTS, streams
+from vsphere_functions.runtime.settings import Nats, Settings
 from vsphere_functions.runtime.settings_names import fields
+from vsphere_functions.runtime.store import Bucket
 
 ROOT = Path(__file__).parents[2]
 GUIDE = (ROOT / "docs" / "guides" / "operations.md").read_text("utf-8")
@@ -44,6 +46,28 @@ def test_what_is_quoted_is_said_by_the_code(text: str) -> None:
 @pytest.mark.parametrize("key", SETTINGS)
 def test_a_setting_that_is_named_exists(key: str) -> None:
     assert key in {name for name, _ in fields(Settings)}
+
+
+@pytest.mark.parametrize(
+    ("file", "says"),
+    [
+        ("guides/operations.md", "**After {requests} days** the server drops it"),
+        ("guides/producers.md", "served for {requests} days is dropped"),
+        ("limits.md", "nobody serves for {requests} days is dropped"),
+        ("limits.md", "gets the same answer for seven days"),
+        ("guides/operators.md", "| `VSPHERE_REQUESTS` | requests until they are done | {requests} days |"),
+        ("guides/operators.md", "lies in `VSPHERE_DEAD` for {dead} days"),
+        (
+            "guides/operators.md",
+            "| `KV_vsphere_operations` | what became of each request | {operations} days |",
+        ),
+    ],
+)
+def test_how_long_things_are_kept_is_what_setup_says(file: str, says: str) -> None:
+    kept = {one.name: round((one.max_age or 0) / DAY) for one in streams(["default"], Nats(), 1 << 20)}
+    days = {"requests": kept[REQUESTS], "dead": kept[DEAD], "operations": kept[f"KV_{Bucket.OPERATIONS}"]}
+    assert days["operations"] == 7
+    assert says.format(**days) in " ".join((ROOT / "docs" / file).read_text("utf-8").split())
 
 
 def test_there_is_something_to_check() -> None:
