@@ -32,7 +32,8 @@ def router(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HttpHost]:
 
 @pytest.fixture(scope="module")
 def router_in_a_hurry(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HttpHost]:
-    with running(tmp_path_factory.mktemp("hurry"), NOWHERE + toml("http", {"receive_seconds": 0.3})) as host:
+    http = {"receive_seconds": 0.3, "webhook_origins": ["eventgrid.example", "second.example"]}
+    with running(tmp_path_factory.mktemp("hurry"), NOWHERE + toml("http", http)) as host:
         yield host
 
 
@@ -187,6 +188,35 @@ def test_other_methods_are_405(router: HttpHost, method: str, path: str, allowed
     response = router.client.request(method, path)
     refused(response, 405)
     assert response.headers["allow"] == allowed
+
+
+@pytest.mark.parametrize("path", ["/", "/create_machine"])
+def test_a_sender_that_the_settings_name_is_given_leave(router_in_a_hurry: HttpHost, path: str) -> None:
+    """CloudEvents' HTTP webhooks, 4: as an event gateway asks before it delivers."""
+    asked = {
+        "WebHook-Request-Origin": "EventGrid.example",
+        "WebHook-Request-Callback": router_in_a_hurry.url + "/healthz",
+        "WebHook-Request-Rate": "120",
+    }
+    answer = router_in_a_hurry.client.options(path, headers=asked)
+    assert (answer.status_code, answer.content) == (200, b"")
+    assert answer.headers["webhook-allowed-origin"] == "EventGrid.example"
+    assert answer.headers["webhook-allowed-rate"] == "*"
+    assert answer.headers["allow"] == "POST, OPTIONS"
+
+
+@pytest.mark.parametrize("path", ["/", "/create_machine", "/healthz", "/readyz"])
+@pytest.mark.parametrize("origin", ["other.example", "*", "", "eventgrid.example.evil", None])
+def test_any_other_sender_is_not(router_in_a_hurry: HttpHost, path: str, origin: str | None) -> None:
+    asked = {} if origin is None else {"WebHook-Request-Origin": origin}
+    answer = router_in_a_hurry.client.options(path, headers=asked)
+    assert answer.status_code == 405
+    assert not [name for name in answer.headers if name.startswith("webhook-")]
+
+
+def test_leave_is_given_for_no_path_that_is_no_function(router_in_a_hurry: HttpHost) -> None:
+    asked = {"WebHook-Request-Origin": "eventgrid.example"}
+    refused(router_in_a_hurry.client.options("/no_such_function", headers=asked), 400)
 
 
 @pytest.mark.parametrize("mode", Mode)

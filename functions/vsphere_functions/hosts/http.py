@@ -24,13 +24,16 @@ from vsphere_functions.runtime.settings import Settings, SettingsError
 
 _READS = ("GET", "HEAD")
 _PROBES = ("/healthz", "/readyz")
+_ASKING = "WebHook-Request-Origin"
+"""The header by which a sender asks for leave to deliver (CloudEvents' HTTP webhooks, 4)."""
 
 
 async def handle(request: Request, function: str | None, opened: Callable[[], Service]) -> Response:
     """Answer a request to a function, or to the router; `opened` gives the service and may raise SettingsError."""
     path = request.url.path
     allowed = _READS if path in _PROBES else ("POST",)
-    if request.method not in allowed:
+    asks = request.method == "OPTIONS" and path not in _PROBES and _ASKING in request.headers
+    if request.method not in allowed and not asks:
         return answers.wrong_method(allowed)
     if path == "/healthz":
         return answers.alive()
@@ -44,7 +47,7 @@ async def handle(request: Request, function: str | None, opened: Callable[[], Se
     function = function or path.strip("/") or None
     if function not in {None, *FUNCTIONS}:
         return answers.refusal(400, "no such function")  # brokers try a 404 again, for hours
-    return await service.respond(request, function)
+    return service.leave(request.headers[_ASKING]) if asks else await service.respond(request, function)
 
 
 def serve(settings: Settings, host: str, port: int) -> None:

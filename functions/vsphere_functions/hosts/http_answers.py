@@ -66,6 +66,12 @@ def wrong_method(allowed: Sequence[str]) -> Response:
     return refusal(405, f"taken here: {names}", {"Allow": names})
 
 
+def leave(origin: str) -> Response:
+    """Let a sender deliver, at any rate: what is too much is asked for again by 503."""
+    headers = {"WebHook-Allowed-Origin": origin, "WebHook-Allowed-Rate": "*", "Allow": "POST, OPTIONS"}
+    return Response(headers=headers)
+
+
 def alive() -> Response:
     """Tell a probe that the process answers."""
     return _Line({"status": "ok"})

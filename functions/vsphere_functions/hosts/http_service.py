@@ -93,6 +93,11 @@ class Service:
             return answers.later(_STILL_RUNS, "it takes longer than a call may and goes on; ask again")
         return answers.later(0, _ENDING) if task.cancelled() else task.result()
 
+    def leave(self, origin: str) -> Response:
+        """Say whether a sender may deliver; the address to call back at, which it may name, is never called."""
+        known = origin.lower() in {one.lower() for one in self._settings.http.webhook_origins}
+        return answers.leave(origin) if known else answers.wrong_method(("POST",))
+
     async def ready(self) -> Response:
         """Say whether requests can be served, and what is missing."""
         if self._desk.stopping.is_set():

@@ -220,6 +220,11 @@ class Http(Section):
     receive_seconds: Seconds = Field(
         30, description="time for a request's body to arrive, and for its head at the router"
     )
+    webhook_origins: Names = Field(
+        (),
+        description="senders that are given leave when they ask for it by CloudEvents' webhook handshake; "
+        "all are refused when empty",
+    )
 
 
 class Settings(Section):
