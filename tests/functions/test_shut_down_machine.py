@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from support.gateway import error_of
-from support.machines import OTHERS, at, begun_shut_down, create, info, shut_down, status
+from support.machines import OTHERS, at, begun_shut_down, create, delete, info, shut_down, status
 from vsphere_events.code import Code
 from vsphere_functions.local.vcenter import SimulatedVCenter
 from vsphere_functions.steps import Step
@@ -139,4 +139,15 @@ def test_what_is_not_there_is_not_found(vcenter: SimulatedVCenter) -> None:
         assert error_of(shut_down, ctx, "worker-2").code is Code.NOT_FOUND
         failed = error_of(shut_down, ctx, providerSpec={"tags": OTHERS})
     assert failed.code is Code.NOT_FOUND
+    assert power(vcenter) == "poweredOn"
+
+
+def test_a_late_shut_down_does_not_hit_the_next_machine_of_the_name(vcenter: SimulatedVCenter) -> None:
+    """With a providerID only that incarnation counts, and it is gone."""
+    with at(vcenter) as ctx:
+        first = create(ctx)
+        delete(ctx)
+        create(ctx)
+        late = error_of(shut_down, ctx, mode="hard", providerID=str(first.provider_id))
+        assert late.code is Code.NOT_FOUND
     assert power(vcenter) == "poweredOn"

@@ -18,7 +18,7 @@ from vsphere_events.subjects import request_token
 from vsphere_functions.hosts.dead_letters import DeadLetters
 from vsphere_functions.hosts.jetstream import Worker
 from vsphere_functions.hosts.nats_calls import Calls
-from vsphere_functions.hosts.nats_names import DEAD
+from vsphere_functions.hosts.nats_names import DEAD, RESULTS
 from vsphere_functions.hosts.nats_setup import setup
 from vsphere_functions.hosts.redrive import redrive
 from vsphere_functions.local.nats_server import NatsServer
@@ -53,7 +53,7 @@ def test_a_result_given_over_http_is_in_the_stream_and_a_worker_replays_it(
                 await one.settled()
                 worker.end()
                 assert await work == 0
-                assert (await one.js.stream_info("VSPHERE_RESULTS")).state.messages == 1
+                assert (await one.js.stream_info(RESULTS)).state.messages == 1
                 assert not vcenter.control.calls()["CloneVM_Task"]
 
     asyncio.run(run())
@@ -138,20 +138,24 @@ def test_a_host_that_starts_before_nats_answers_what_changes_nothing_and_connect
 def test_a_result_that_cannot_be_published_is_not_answered_yet_but_a_reading_is(
     nats_server: NatsServer, vcenter: SimulatedVCenter, tmp_path: Path
 ) -> None:
-    """E11 over HTTP: the result is retried, not the machine."""
+    """E11 over HTTP: the stream is full; the result is retried, not the machine."""
 
     async def run() -> None:
         event = request("create_machine")
         with linked(tmp_path, nats_server, vcenter) as (host, configured):
             async with producer(nats_server, configured) as one:
-                await one.js.delete_stream("VSPHERE_RESULTS")
+                config = (await one.js.stream_info(RESULTS)).config
+                await one.js.update_stream(config.evolve(max_msgs=1))
+                await asyncio.to_thread(host.call, request("get_volume_ids", data={"pvSpecList": []}))
                 assert (await asyncio.to_thread(host.send, event)).status_code == 503
                 status = await asyncio.to_thread(host.call, request("get_machine_status"))
                 assert status.data["nodeName"] == "worker-1"
-                await asyncio.to_thread(setup, configured)
+                await one.js.update_stream(config.evolve(max_msgs=-1))
+                assert vcenter.control.calls()["CloneVM_Task"] == 1
+                vcenter.control.reset_calls()
                 answered = await asyncio.to_thread(host.call, event)
                 assert await one.stored(event) == answered
-                assert vcenter.control.calls()["CloneVM_Task"] == 1
+                assert vcenter.control.calls().total() == 0
 
     asyncio.run(run())
 

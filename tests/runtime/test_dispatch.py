@@ -68,13 +68,12 @@ def test_an_unknown_vcenter_is_refused() -> None:
 
 def test_all_calls_for_one_machine_meet_at_its_identity() -> None:
     create = call("create_machine", {"machineName": "m-1", "providerSpec": SPEC})
-    delete = call(
-        "delete_machine", {**MACHINE, "providerID": "vsphere://422e4956-ad22-1139-6d72-59cc8f26bc90"}
-    )
-    stop = call("shut_down_machine", MACHINE)
+    one = {**MACHINE, "providerID": "vsphere://422e4956-ad22-1139-6d72-59cc8f26bc90"}
+    delete, stop = call("delete_machine", one), call("shut_down_machine", MACHINE)
     assert create.identities == delete.identities == stop.identities
     assert (create.role, delete.role, stop.role) == (Role.CREATES, Role.REMOVES, Role.STOPS)
     assert (delete.incarnation, stop.incarnation) == (True, False)
+    assert call("shut_down_machine", one).incarnation
     other = {"machineName": "m-1", "providerSpec": {"tags": {**TAGS, "mcm.gardener.cloud/role": "other"}}}
     assert call("delete_machine", other).identities != delete.identities
 

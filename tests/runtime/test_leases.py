@@ -1,6 +1,7 @@
 """Leases over a store that loses answers, and the fence that stands on them."""
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable
 
 import pytest
@@ -8,7 +9,6 @@ import pytest
 from support.jetstream import until
 from vsphere_events.code import Code
 from vsphere_events.error import CallError
-from vsphere_functions.runtime import leases
 from vsphere_functions.runtime.leases import Lease
 from vsphere_functions.runtime.store import Bucket, MemoryStore, StoreError
 
@@ -69,7 +69,8 @@ def test_it_is_kept_by_renewal_and_its_fence_falls_before_it_runs_out(
 ) -> None:
     """E22: by a clock that goes on while the machine sleeps, and a margin before the end."""
     now = [100.0]
-    monkeypatch.setattr(leases, "_now", lambda: now[0])
+    clocks = {time.CLOCK_BOOTTIME: now}
+    monkeypatch.setattr("time.clock_gettime", lambda clock: clocks[clock][0])
 
     async def scene(store: Flaky) -> None:
         lease = Lease(store, ["a"], "one", 10)
