@@ -20,7 +20,8 @@ from support.proxy import Proxy
 from vsphere_functions.hosts.nats_setup import setup
 from vsphere_functions.local.children import start
 from vsphere_functions.local.vcenter import SimulatedVCenter
-from vsphere_functions.runtime.settings import FILE, PREFIX, Settings, load
+from vsphere_functions.runtime.settings import FILE, PREFIX, Settings
+from vsphere_functions.runtime.settings_load import load
 
 LEASE = 2.0
 INSTALLATION = "6f1c0d5e-52a5-4c0e-8d53-0e2b8f6f7f11"

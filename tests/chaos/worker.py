@@ -25,7 +25,7 @@ from vsphere_functions.hosts.jetstream import worker
 from vsphere_functions.hosts.nats_outbox import Outbox
 from vsphere_functions.runtime import telemetry
 from vsphere_functions.runtime.leases import Lease
-from vsphere_functions.runtime.settings import load
+from vsphere_functions.runtime.settings_load import load
 from vsphere_functions.vsphere.session import Session
 from vsphere_functions.vsphere.vcenter import VCenter
 

@@ -34,7 +34,8 @@ from vsphere_functions.bootstrap.boot import Boot
 from vsphere_functions.hosts.dead_letters import Letter
 from vsphere_functions.runtime.dispatch import Address, dispatch
 from vsphere_functions.runtime.masked import masked
-from vsphere_functions.runtime.settings import Secret, Settings, SettingsError, Store, VCenter, load
+from vsphere_functions.runtime.settings import Secret, Settings, SettingsError, Store, VCenter
+from vsphere_functions.runtime.settings_load import load
 from vsphere_functions.vsphere.claims_file import Claim
 from vsphere_functions.vsphere.destroy import detached
 from vsphere_functions.vsphere.files import DatastorePath

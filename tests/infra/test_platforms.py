@@ -23,7 +23,8 @@ from vsphere_functions.cli.infra import facts
 from vsphere_functions.cli.infra.__main__ import INFRA
 from vsphere_functions.local.children import end, start
 from vsphere_functions.local.nats_server import nats_server_binary
-from vsphere_functions.runtime.settings import Http, Limits, Worker, load
+from vsphere_functions.runtime.settings import Http, Limits, Worker
+from vsphere_functions.runtime.settings_load import load
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -21,7 +21,7 @@ from vsphere_events.envelope import Mode, from_http, to_http
 from vsphere_functions.cli.infra import facts, openfaas
 from vsphere_functions.cli.infra.__main__ import INFRA
 from vsphere_functions.hosts.nats_setup import setup
-from vsphere_functions.runtime.settings import load
+from vsphere_functions.runtime.settings_load import load
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -16,7 +16,7 @@ from vsphere_events.machine_volume import MachineVolume
 from vsphere_events.subjects import request_token
 from vsphere_functions.bootstrap.volumes import mounted
 from vsphere_functions.local.tools import ensure, put
-from vsphere_functions.runtime.settings import load
+from vsphere_functions.runtime.settings_load import load
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

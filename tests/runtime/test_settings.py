@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from vsphere_functions.runtime.settings import Settings, SettingsError, host_of, load
+from vsphere_functions.runtime.settings import Settings, SettingsError, host_of
+from vsphere_functions.runtime.settings_load import load
 from vsphere_functions.runtime.settings_table import settings_table
 
 EXAMPLE = """

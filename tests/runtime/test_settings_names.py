@@ -2,7 +2,8 @@
 
 import pytest
 
-from vsphere_functions.runtime.settings import PREFIX, Settings, SettingsError, load
+from vsphere_functions.runtime.settings import PREFIX, Settings, SettingsError
+from vsphere_functions.runtime.settings_load import load
 
 
 def refused(*names: str) -> str:

@@ -6,7 +6,8 @@ import pytest
 
 from vsphere_events.code import Code
 from vsphere_events.error import CallError
-from vsphere_functions.runtime.settings import Settings, SettingsError, load
+from vsphere_functions.runtime.settings import Settings, SettingsError
+from vsphere_functions.runtime.settings_load import load
 from vsphere_functions.runtime.stores import stores_of
 from vsphere_functions.vsphere.files import DatastorePath
 

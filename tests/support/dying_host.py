@@ -8,7 +8,7 @@ from typing import Any
 from vsphere_functions.hosts.http import serve
 from vsphere_functions.hosts.nats_outbox import Outbox
 from vsphere_functions.runtime import telemetry
-from vsphere_functions.runtime.settings import load
+from vsphere_functions.runtime.settings_load import load
 
 _write = Outbox.dead
 

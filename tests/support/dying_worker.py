@@ -12,7 +12,7 @@ from typing import Any
 
 from vsphere_functions.hosts.jetstream import worker
 from vsphere_functions.runtime.catalogue import CATALOGUE, UNDO
-from vsphere_functions.runtime.settings import load
+from vsphere_functions.runtime.settings_load import load
 
 
 def dying(function: Callable[[Any, Any], Any], number: int, when: str) -> Callable[[Any, Any], Any]:

@@ -22,13 +22,12 @@ from vsphere_events.subjects import Kind, event_type
 from vsphere_functions.local.children import end, start
 from vsphere_functions.local.nats_server import NatsServer
 from vsphere_functions.local.vcenter import SimulatedVCenter
-from vsphere_functions.runtime.settings import Settings, load
+from vsphere_functions.runtime.settings import Settings
+from vsphere_functions.runtime.settings_load import load
 
 MAIN = Path(__file__).parents[2] / "functions" / "main.py"
 START_SECONDS = 30
-_SERVE = (
-    "from vsphere_functions.hosts.http import serve; from vsphere_functions.runtime.settings import load; "
-)
+_SERVE = "from vsphere_functions.hosts.http import serve; from vsphere_functions.runtime.settings_load import load; "
 _SERVE += "from vsphere_functions.runtime import telemetry; telemetry.configure(); serve(load(), '127.0.0.1', {port})"
 
 

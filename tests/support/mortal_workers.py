@@ -20,7 +20,7 @@ from support.stacks import start_python
 from vsphere_functions.hosts.jetstream import worker
 from vsphere_functions.local.stack import Stack
 from vsphere_functions.runtime.catalogue import CATALOGUE, UNDO
-from vsphere_functions.runtime.settings import load
+from vsphere_functions.runtime.settings_load import load
 
 _PR_SET_PDEATHSIG = 1
 _at_work = threading.Lock()

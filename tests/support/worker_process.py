@@ -27,7 +27,8 @@ from vsphere_functions.context import Context
 from vsphere_functions.hosts.jetstream import worker
 from vsphere_functions.hosts.nats_outbox import Outbox
 from vsphere_functions.local.children import start
-from vsphere_functions.runtime.settings import Settings, load
+from vsphere_functions.runtime.settings import Settings
+from vsphere_functions.runtime.settings_load import load
 from vsphere_functions.steps import Step, Steps
 
 

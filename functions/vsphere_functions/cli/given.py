@@ -35,7 +35,8 @@ def clean(text: str) -> str:
 
 def load_settings(*, with_nats: bool = False) -> Settings:
     """Read the settings of this process; `with_nats`: they have to say where NATS is."""
-    from vsphere_functions.runtime.settings import SettingsError, load
+    from vsphere_functions.runtime.settings import SettingsError
+    from vsphere_functions.runtime.settings_load import load
 
     try:
         settings = load()

@@ -12,7 +12,7 @@ from vsphere_functions.hosts.http import handle
 from vsphere_functions.hosts.http_exit import before_exit
 from vsphere_functions.hosts.http_service import Service
 from vsphere_functions.runtime import telemetry
-from vsphere_functions.runtime.settings import load
+from vsphere_functions.runtime.settings_load import load
 
 Target = Callable[[Request], Awaitable[Response]]
 

@@ -20,7 +20,8 @@ from vsphere_functions.hosts.nats_setup import setup
 from vsphere_functions.local import children
 from vsphere_functions.local.nats_server import NatsServer
 from vsphere_functions.local.vcenter import SimulatedVCenter
-from vsphere_functions.runtime.settings import FILE, PREFIX, load
+from vsphere_functions.runtime.settings import FILE, PREFIX
+from vsphere_functions.runtime.settings_load import load
 
 if TYPE_CHECKING:
     import subprocess

@@ -2,12 +2,10 @@
 
 import asyncio
 import random
-import time
 from collections.abc import Awaitable
 from datetime import datetime, timedelta
 from typing import TypeVar
 
-from vsphere_events import results
 from vsphere_events.code import Code
 from vsphere_events.envelope import to_json
 from vsphere_events.error import CallError
@@ -15,12 +13,12 @@ from vsphere_events.model import Result
 from vsphere_events.outcome import Progress
 from vsphere_functions.runtime import telemetry
 from vsphere_functions.runtime.audit import audit
+from vsphere_functions.runtime.check_in import CheckIn
 from vsphere_functions.runtime.claims import CancelRequested, Superseded
 from vsphere_functions.runtime.delivery import Case, Dead, Decision, Outcome, Retry, Wait, decide
 from vsphere_functions.runtime.dispatch import Address, Call
 from vsphere_functions.runtime.drive import Interrupted
 from vsphere_functions.runtime.entrance import Entrance
-from vsphere_functions.runtime.leases import together
 from vsphere_functions.runtime.operations import (
     Admission,
     Begin,
@@ -47,11 +45,9 @@ from vsphere_functions.runtime.perform import (
     refusal_of,
     replayed,
     resumed,
-    spent,
 )
 from vsphere_functions.runtime.store import StoreError, key_of
-from vsphere_functions.runtime.turns import take_turn
-from vsphere_functions.steps import Step
+from vsphere_functions.runtime.turns import announce
 
 T = TypeVar("T")
 
@@ -80,15 +76,13 @@ class Attempt:
         self._limits = desk.settings.limits
         self._address = address
         self._delivery = delivery
-        self._tell = tell
-        self._loop = asyncio.get_running_loop()
         self._prepared, self._trouble = prepare(address, desk.settings)
         self._entrance = Entrance(desk, address, delivery, self._prepared)
         self._held, self._lease = self._entrance.held, self._entrance.lease
         self._keeps_slots = False
         self._busy_since: datetime | None = None
         self._abandoned = False
-        self._deadline = time.monotonic() + self._limits.budget_seconds
+        self._steps = CheckIn(desk, address, self._held, tell)
 
     async def make(self) -> Ending:
         """Come in and work; what is held is let go at the end, or runs out by itself when the work goes on unseen."""
@@ -148,9 +142,10 @@ class Attempt:
         before = self._held.record
         if before.canceling:
             return await self._undo(stopped(before))
-        assert isinstance(self._prepared, Call)
+        call = self._prepared
+        assert isinstance(call, Call)
         try:
-            came = await self._before(self._announce(self._prepared))
+            came = await self._before(announce(self._desk.making(call), call, before.sequence))
         except CallError as overtaken:
             # A try that a shutdown has cut short is not among the attempts.
             begun = before.attempts > 1 or before.last_known_state is not None
@@ -158,9 +153,9 @@ class Attempt:
         if not came:
             return Wait.BUSY
         try:
-            outcome: Result | CallError | Wait = await self._run(self._prepared)
+            outcome: Result | CallError | Wait = await self._run(call)
         except CallError as error:
-            outcome = Wait.BUSY if await self._waits_for_its_maker(error, self._prepared) else error
+            outcome = Wait.BUSY if await self._waits_for_its_maker(error, call) else error
         return await self._undo(outcome) if self._held.record.canceling else outcome
 
     async def _waits_for_its_maker(self, error: CallError, call: Call) -> bool:
@@ -178,7 +173,7 @@ class Attempt:
             return outcome
         if not isinstance(self._prepared, Call):  # the settings have changed since it was begun
             return self._refusal() or outcome
-        self._deadline = time.monotonic() + self._limits.budget_seconds
+        self._steps.begin()
         try:
             left = await self._run(self._prepared, undo=True)
         except CallError as error:
@@ -193,46 +188,13 @@ class Attempt:
         maker = key_of(self._address.key, record.first) if record.first else ""
         try:
             return await self._desk.run(
-                resumed(call, record), self._took, self._lease, maker=maker, undo=undo
+                resumed(call, record), self._steps.took, self._lease, maker=maker, undo=undo
             )
         except Interrupted:
             return Wait.SHUTDOWN
         except asyncio.CancelledError:
             self._abandoned = True  # its thread still waits for vCenter: what it has asked for may yet happen
             raise
-
-    async def _announce(self, call: Call) -> bool:
-        """Take its turn, and note that a machine is being made; if the turn is over, the record says that it is not."""
-        work: list[Awaitable[object]] = [take_turn(self._desk.store, call, self._held.record.sequence)]
-        if makes := call.makes:
-            work.append(self._desk.making(call).begun(*makes, self._address.key))
-        came, *_ = await together(*work)
-        if not came and makes:  # or the removal that it waits for would wait for it
-            await self._desk.making(call).ended(*makes, self._address.key)
-        return bool(came)
-
-    def _took(self, step: Step) -> None:
-        """Check in after a step; runs in the function's thread."""
-        asyncio.run_coroutine_threadsafe(self._check_in(step), self._loop).result()
-
-    async def _check_in(self, step: Step) -> None:
-        record = stepped(self._held.record, step.state)
-        try:
-            await self._held.write(record)
-        except Superseded:
-            raise Interrupted from None
-        except CancelRequested:
-            raise stopped(self._held.record) from None
-        except StoreError:
-            telemetry.log().warning("a step could not be recorded", step=step.phase)
-        said = Progress(
-            step=step.phase, percent=step.percent, message=step.message, last_known_state=step.state or None
-        )
-        self._report(said, record.steps)
-        if self._desk.stopping.is_set():
-            raise Interrupted
-        if time.monotonic() > self._deadline:
-            raise spent()
 
     async def _busy(self) -> Ending:
         """Wait for the machine; a request that nobody works on may have waited enough, unless it is to be undone."""
@@ -283,7 +245,7 @@ class Attempt:
             code=outcome.code,
             next_attempt=self._desk.clock() + timedelta(seconds=decision.delay),
         )
-        self._report(said, self._held.record.steps)
+        self._steps.report(said, self._held.record.steps)
         telemetry.log().info(
             "a request will be tried again",
             code=outcome.code,
@@ -327,19 +289,6 @@ class Attempt:
             jitter=random.random(),  # noqa: S311 - spreads retries, hides nothing
         )
         return decide(outcome, case)
-
-    def _report(self, said: Progress, number: int) -> None:
-        address = self._address
-        self._tell(
-            results.progress(
-                address.function.name,
-                address.event,
-                address.label,
-                said,
-                at=self._desk.clock(),
-                number=number,
-            )
-        )
 
 
 def _code(outcome: Result | CallError | Wait) -> Code | Wait:

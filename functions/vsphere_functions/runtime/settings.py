@@ -1,12 +1,9 @@
-"""The settings of a process: one TOML file, and the environment over it."""
+"""The settings of a process: sections, their keys and what these mean."""
 
-import os
-import re
-import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Literal, Self
 from urllib.parse import urlsplit
 
 from pydantic import (
@@ -16,7 +13,6 @@ from pydantic import (
     ConfigDict,
     Field,
     SecretStr,
-    ValidationError,
     ValidationInfo,
     model_validator,
 )
@@ -274,55 +270,3 @@ def host_of(url: str) -> str:
         raise ValueError("no host")
     name = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
     return f"{name}:{parts.port or (80 if parts.scheme == 'http' else 443)}"
-
-
-def load(path: Path | None = None, environ: Mapping[str, str] = os.environ) -> Settings:
-    """Read the TOML file (`path`, else VSPHERE_FUNCTIONS_CONFIG, else none) and the environment over it.
-
-    Relative paths inside the file start from its folder. SettingsError when it cannot be used.
-    """
-    path = path or (Path(environ[FILE]) if environ.get(FILE) else None)
-    table = _read(path) if path else {}
-    variables = {name: value for name, value in environ.items() if name.startswith(PREFIX) and name != FILE}
-    if problems := list(settings_names.wrong(Settings, variables)):
-        raise SettingsError("\n".join(problems))
-    for name, value in sorted(variables.items()):
-        if "__" in name:
-            _overlay(table, name, value)
-    try:
-        return Settings.model_validate(table, context={"base": path and path.resolve().parent})
-    except ValidationError as error:
-        raise SettingsError("\n".join(_explain(error))) from None
-
-
-def _read(path: Path) -> dict[str, Any]:
-    try:
-        return tomllib.loads(path.read_text("utf-8"))
-    except OSError as error:
-        raise SettingsError(f"{path}: {error.strerror}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        where = re.search(r"\(at .*\)", str(error))
-        raise SettingsError(f"{path}: not TOML {where[0] if where else ''}".rstrip()) from None
-
-
-def _overlay(table: dict[str, Any], name: str, value: str) -> None:
-    """Put one variable into the table: `VSPHERE_FUNCTIONS_VCENTERS__VC_1__URL` is vcenters.vc-1.url."""
-    *way, last = name.removeprefix(PREFIX).lower().split("__")
-    for part in way:
-        table = table.setdefault(_known(table, part), {})
-        if not isinstance(table, dict):
-            raise SettingsError(f"{name}: leads through a key that is no section")
-    table[_known(table, last)] = value
-
-
-def _known(table: Mapping[str, Any], part: str) -> str:
-    """Find the key that a variable means: an environment knows neither case nor dashes."""
-    return next((key for key in table if key.lower().replace("-", "_") == part), part)
-
-
-def _explain(error: ValidationError) -> Iterator[str]:
-    for one in error.errors(include_url=False, include_context=False, include_input=False):
-        key = ".".join(str(part) for part in one["loc"] if part != "[key]")
-        message = one["msg"].removeprefix("Value error, ")
-        words = {"extra_forbidden": "unknown key", "missing": "is required"}
-        yield ": ".join(filter(None, (key, words.get(one["type"], message))))

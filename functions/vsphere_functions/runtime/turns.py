@@ -1,12 +1,25 @@
 """A request's turn among those for the same machine or volume."""
 
 import asyncio
+from collections.abc import Awaitable
 
 from vsphere_events.orphan import OrphanMachine
 from vsphere_functions.runtime.dispatch import Call
+from vsphere_functions.runtime.leases import together
 from vsphere_functions.runtime.order import Identity, Role, ordered
 from vsphere_functions.runtime.store import Bucket, Entry, Store, write_over
 from vsphere_functions.runtime.unfinished import Making, goes_on
+
+
+async def announce(making: Making, call: Call, sequence: int | None) -> bool:
+    """Take a request's turn, and note that a machine is being made; without its turn it is not."""
+    work: list[Awaitable[object]] = [take_turn(making.store, call, sequence)]
+    if makes := call.makes:
+        work.append(making.begun(*makes, call.address.key))
+    came, *_ = await together(*work)
+    if not came and makes:  # or the removal that it waits for would wait for it
+        await making.ended(*makes, call.address.key)
+    return bool(came)
 
 
 async def take_turn(store: Store, call: Call, sequence: int | None) -> bool:

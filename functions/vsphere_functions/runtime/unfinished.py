@@ -37,7 +37,7 @@ class Making:
     """
 
     def __init__(self, store: Store, loop: asyncio.AbstractEventLoop, host: str) -> None:
-        self._store = store
+        self.store = store
         self._loop = loop
         self._host = host
 
@@ -68,23 +68,23 @@ class Making:
     async def begun(self, owner: str, machine: str, operation: str) -> None:
         """Note that an operation makes the machine; an earlier try has noted the same."""
         note = Note(machine, operation)
-        await self._store.create(Bucket.IDENTITIES, self._key(owner, note), note.dump())
+        await self.store.create(Bucket.IDENTITIES, self._key(owner, note), note.dump())
 
     async def ended(self, owner: str, machine: str, operation: str) -> None:
         """Drop the note; one that is left behind says nothing once its operation has ended."""
         key = self._key(owner, Note(machine, operation))
         with suppress(StoreError):
-            entry = await self._store.get(Bucket.IDENTITIES, key)
+            entry = await self.store.get(Bucket.IDENTITIES, key)
             if entry is not None:
-                await self._store.delete(Bucket.IDENTITIES, key, entry.revision)
+                await self.store.delete(Bucket.IDENTITIES, key, entry.revision)
 
     async def _notes(self, owner: str) -> list[Note]:
-        entries = await self._store.under(Bucket.IDENTITIES, self._prefix(owner))
+        entries = await self.store.under(Bucket.IDENTITIES, self._prefix(owner))
         return [Note(**json.loads(one.value)) for one in entries.values() if one.value]
 
     async def _open(self, notes: Iterable[Note]) -> list[Note]:
         told = list(notes)
-        open_ones = await asyncio.gather(*(goes_on(self._store, one.operation) for one in told))
+        open_ones = await asyncio.gather(*(goes_on(self.store, one.operation) for one in told))
         return [one for one, is_open in zip(told, open_ones, strict=True) if is_open]
 
     def _prefix(self, owner: str) -> str:
