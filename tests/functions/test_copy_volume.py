@@ -1,6 +1,7 @@
 """copy_volume on the simulated vCenter."""
 
-from collections.abc import Generator, Iterator
+import json
+from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
@@ -33,9 +34,10 @@ from support.volumes import (
 from support.wire import recorded, texts_in
 from vsphere_events.code import Code
 from vsphere_events.error import CallError
-from vsphere_events.volume import Volume
+from vsphere_events.volume import CopyVolumeRequest, Volume
 from vsphere_functions.context import Context
 from vsphere_functions.local.vcenter import SimulatedVCenter
+from vsphere_functions.volume.copy_volume import undo_copy_volume
 
 FOLDER = f"[we ird (1)] vols/VIC/{INSTALLATION}/volumes"
 WORKER = "/DC0/vm/demo/machines/worker-1"
@@ -388,6 +390,66 @@ def test_a_copy_that_takes_longer_than_a_try_is_waited_for(vcenter: SimulatedVCe
         assert vcenter.control.calls()["CopyVirtualDisk_Task"] == 1
         assert data(ctx, "data-2") == body
         whole(ctx, "data-2")
+
+
+def claim_again(ctx: Context, volume_id: str, change: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
+    """Write a claim's fields otherwise."""
+    files, path = files_of(ctx), found_store(ctx).folder / volume_id / "claim.json"
+    files.write(path, json.dumps(change(json.loads(files.read(path) or b""))).encode())
+
+
+def begun(ctx: Context, volume_id: str) -> str:
+    """Begin a copy of data-1 and stop once its task is asked for; the task."""
+    steps = duplicating(ctx, volume_id)
+    for step in steps:
+        if step.phase == "copy":
+            steps.close()
+            return str(json.loads(step.state)["task"])
+    raise AssertionError("it does not copy")
+
+
+def test_a_claim_that_does_not_say_whose_task_it_names_is_read_as_ever(vcenter: SimulatedVCenter) -> None:
+    """As one that was written before it was kept: a worker of the new release goes on with an old one's copy."""
+    with with_stores(vcenter) as ctx:
+        body = filled(ctx, "data-1")
+        vcenter.control.delay(CopyVirtualDisk=1000)
+        begun(ctx, "data-2")
+        claim_again(ctx, "data-2", lambda claim: {k: v for k, v in claim.items() if k != "vcenter"})
+        vcenter.control.reset_calls()
+        duplicate(ctx)
+        assert vcenter.control.calls()["CopyVirtualDisk_Task"] == 0
+        assert data(ctx, "data-2") == body
+        whole(ctx, "data-2")
+
+
+def test_the_task_of_another_vcenter_is_not_taken_for_one_of_this(vcenter: SimulatedVCenter) -> None:
+    """The same id is another task here, which may have ended well: what lies there is a torn copy all the same."""
+    with with_stores(vcenter) as ctx:
+        body = filled(ctx, "data-1")
+        task = begun(ctx, "data-2")
+        duplicate(ctx)
+        destroy(ctx, "data-2")
+        killed(duplicating(ctx), 3)
+        folder = found_store(ctx).folder / "data-2"
+        for name in ("_copying.vmdk", "_copying-flat.vmdk"):
+            files_of(ctx).write(folder / name, b"torn")
+        claim_again(ctx, "data-2", lambda claim: {**claim, "task": task, "vcenter": "another"})
+        vcenter.control.reset_calls()
+        duplicate(ctx)
+        assert vcenter.control.calls()["CopyVirtualDisk_Task"] == 1
+        assert data(ctx, "data-2") == body
+        whole(ctx, "data-2")
+
+
+def test_the_task_of_another_vcenter_is_neither_stopped_nor_waited_for(vcenter: SimulatedVCenter) -> None:
+    with with_stores(vcenter) as ctx:
+        filled(ctx, "data-1")
+        vcenter.control.delay(CopyVirtualDisk=120_000)
+        begun(ctx, "data-2")
+        claim_again(ctx, "data-2", lambda claim: {**claim, "vcenter": "another"})
+        request = CopyVolumeRequest.parse({"id": "data-1", "toId": "data-2"})
+        assert not any("copy to end" in step.message for step in undo_copy_volume(request, ctx))
+        assert contents(ctx).keys() == {"", "data-1"}
 
 
 def test_copies_to_one_place_from_several_workers_make_one(vcenter: SimulatedVCenter) -> None:

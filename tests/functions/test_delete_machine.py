@@ -33,7 +33,7 @@ from vsphere_functions.machine.create_machine import create_machine
 from vsphere_functions.machine.delete_machine import delete_machine
 from vsphere_functions.steps import Step, Steps
 from vsphere_functions.vsphere import destroy
-from vsphere_functions.vsphere.follow import change
+from vsphere_functions.vsphere.follow import change_as_seen
 
 OURS = "/DC0/vm/demo/machines/worker-1"
 VOLUME = "[we ird (1)] vols/data-1.vmdk"
@@ -65,7 +65,7 @@ def test_m21_a_machine_is_deleted_whatever_its_power(
         vcenter.control.reset_calls()
         sent = recorded(monkeypatch)
         gone = delete(ctx)
-        assert besides_waiting(sent) == (4 if power == "off" else 5)
+        assert besides_waiting(sent) == (5 if power == "off" else 6)
     assert vcenter.control.calls()["PowerOffVM_Task"] == (power != "off")
     assert gone.provider_id == made.provider_id
     assert gone.detached_volumes == ()
@@ -87,9 +87,9 @@ def test_m22_a_machine_that_another_destroys_meanwhile_is_gone(
 ) -> None:
     def late(*arguments: Any) -> Steps[Any]:
         vcenter.govc("vm.destroy", OURS)
-        return (yield from change(*arguments))
+        return (yield from change_as_seen(*arguments))
 
-    monkeypatch.setattr(destroy, "change", late)
+    monkeypatch.setattr(destroy, "change_as_seen", late)
     with at(vcenter) as ctx:
         made = create(ctx)
         assert delete(ctx).provider_id == made.provider_id
@@ -131,7 +131,7 @@ def test_m20_a_volume_outlives_its_machine(
         uuid = [disk.backing.uuid for disk in soap.disks(soap.find(OURS)) if disk.backing.fileName == VOLUME]
         sent = recorded(monkeypatch)
         gone = delete(ctx)
-        assert besides_waiting(sent) == 7
+        assert besides_waiting(sent) == 8
     assert [(one.vmdk_path, one.uuid) for one in gone.detached_volumes] == [(VOLUME, uuid[0].lower())]
     assert soap.disk_uuid(VOLUME)
     soap.wait(soap.content.virtualDiskManager.DeleteVirtualDisk_Task(VOLUME, soap.find("/DC0")))
@@ -319,7 +319,7 @@ def test_m27_a_machine_that_is_still_there_after_its_destroy_is_no_success(
     def idle(*_arguments: object) -> Steps[None]:
         yield Step("destroy", "", "nothing is done")
 
-    monkeypatch.setattr(destroy, "change", idle)
+    monkeypatch.setattr(destroy, "change_as_seen", idle)
     with at(vcenter) as ctx:
         create(ctx)
         assert error_of(delete, ctx).code is Code.ABORTED

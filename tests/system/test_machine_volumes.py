@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 
-from support.jetstream import Producer
+from support import machines, volumes
+from support.jetstream import Producer, until
 from support.machines import SPEC, TAGS
 from support.stacks import data_of, producing
-from support.volumes import INSTALLATION
+from support.volumes import INSTALLATION, with_stores
 from vsphere_events.client import request_event
 from vsphere_events.cloud_event import CloudEvent
 from vsphere_functions.local.stack import Stack
@@ -65,3 +66,25 @@ def test_v29_of_two_creates_at_once_one_gets_the_volume_and_a_delete_gives_it_ba
         assert moved["volume"]["attachedTo"] == []
 
     producing(stack, work)
+
+
+def test_what_an_attach_that_waits_for_its_next_try_still_does_is_waited_for(vcsim_binary: object) -> None:
+    """Between its tries its leases are free, and vCenter goes on."""
+    assert vcsim_binary
+    brief = SECTIONS | {"limits": {"budget_seconds": 3, "retry_seconds": 12}}
+    with Stack(sections=brief) as stack, with_stores(stack.vcenter) as ctx:
+        machines.create(ctx)
+        volumes.create(ctx)
+        stack.vcenter.control.delay(ReconfigVm=5000)
+        stack.start_worker()
+
+        async def work(producer: Producer) -> None:
+            await producer.publish(about("attach_volume", "worker-1", id="data-1"))
+            await until(lambda: [one for one in producer.on("progress") if b'"retry"' in one.data])
+            destroyed = await producer.ask(request_event("destroy_volume", {"selfLink": LINK}))
+            error = data_of(destroyed)["error"]
+            assert (error["code"], error["details"][0]["candidates"]) == ("FailedPrecondition", ["worker-1"])
+            found = data_of(await producer.ask(request_event("get_volume", {"selfLink": LINK})))["volume"]
+            assert (found["state"], found["attachedTo"]) == ("ready", ["worker-1"])
+
+        producing(stack, work)

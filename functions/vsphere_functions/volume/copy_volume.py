@@ -17,6 +17,7 @@ from vsphere_functions.context import Context
 from vsphere_functions.steps import Steps
 from vsphere_functions.vsphere.files import Disk
 from vsphere_functions.vsphere.in_use import InUse, see_all
+from vsphere_functions.vsphere.settle import settle
 from vsphere_functions.vsphere.state import State
 from vsphere_functions.vsphere.volumes import Leaf, find_leaf, not_found, volume_of
 from vsphere_functions.vsphere.volumes_copy import Copying, refuse_written
@@ -46,6 +47,8 @@ def copy_volume(request: CopyVolumeRequest, ctx: Context) -> Steps[CopyVolumeRes
 def _copy(request: CopyVolumeRequest, ctx: Context, key: VolumeKey, to: VolumeKey) -> Steps[CopyVolumeResult]:
     config, vcenter = ctx.stores.named(to.store), ctx.vcenter()
     see_all(vcenter)
+    state = State.of(None, vcenter.session.instance_uuid, str(to))
+    yield from settle(vcenter, state)
     seen = InUse.look(vcenter, ctx.stores)
     store = seen.surroundings.store(to.store)
     source = find_leaf(seen.surroundings.store(key.store), key.id)
@@ -60,7 +63,6 @@ def _copy(request: CopyVolumeRequest, ctx: Context, key: VolumeKey, to: VolumeKe
     refuse_without_room(store, to.id, disk)
     origin = told.uuid or source.store.files.disk_uuid(source.disk)
     want = WantedVolume(to.id, disk, told.info, ctx.operation, ctx.clock, origin)
-    state = State.of(None, vcenter.session.instance_uuid, str(to))
     leaf, made = yield from Copying(vcenter, ctx.stores, store, want, state, source).run()
     attached = InUse.look(vcenter, ctx.stores).on([made.uuid], leaf.spots) if leaf.has_metadata else ()
     return CopyVolumeResult(volume=volume_of(leaf, made, attached))

@@ -11,6 +11,7 @@ from vsphere_events.volume import DestroyVolumeRequest, DestroyVolumeResult
 from vsphere_functions.context import Context
 from vsphere_functions.steps import Steps
 from vsphere_functions.vsphere.in_use import InUse, see_all
+from vsphere_functions.vsphere.settle import settle
 from vsphere_functions.vsphere.state import State
 from vsphere_functions.vsphere.volumes import find_leaf
 from vsphere_functions.vsphere.volumes_destroy import destroy
@@ -23,10 +24,11 @@ def destroy_volume(request: DestroyVolumeRequest, ctx: Context) -> Steps[Destroy
     ctx.stores.named(key.store)
     vcenter = ctx.vcenter()
     see_all(vcenter)
+    state = State.of(None, vcenter.session.instance_uuid, str(key))
+    yield from settle(vcenter, state)
     seen = InUse.look(vcenter, ctx.stores)
     leaf = find_leaf(seen.surroundings.store(key.store), key.id)
     if leaf is not None and not leaf.foreign:
         refuse_unborn(leaf, ctx.operation, ctx.clock())
-        state = State.of(None, vcenter.session.instance_uuid, str(key))
         yield from destroy(vcenter, ctx.stores, leaf, seen, state)
     return DestroyVolumeResult()

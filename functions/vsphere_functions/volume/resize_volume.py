@@ -12,6 +12,7 @@ from vsphere_events.volume import ResizeVolumeRequest, ResizeVolumeResult
 from vsphere_functions.context import Context
 from vsphere_functions.steps import Steps
 from vsphere_functions.vsphere.in_use import InUse, see_all
+from vsphere_functions.vsphere.settle import settle
 from vsphere_functions.vsphere.state import State
 from vsphere_functions.vsphere.volumes import find_leaf, not_found, volume_of
 from vsphere_functions.vsphere.volumes_grow import Growing
@@ -25,11 +26,12 @@ def resize_volume(request: ResizeVolumeRequest, ctx: Context) -> Steps[ResizeVol
     refuse_too_large(ctx.stores.named(key.store), request.capacity_kb)
     vcenter = ctx.vcenter()
     see_all(vcenter)
+    state = State.of(None, vcenter.session.instance_uuid, str(key))
+    yield from settle(vcenter, state)
     seen = InUse.look(vcenter, ctx.stores)
     leaf = find_leaf(seen.surroundings.store(key.store), key.id)
     if leaf is None or leaf.foreign:
         raise not_found(key, ctx.stores, named=bool(request.store or request.self_link))
     told = read_whole(leaf, seen, ctx.operation, ctx.clock())
-    state = State.of(None, vcenter.session.instance_uuid, str(key))
     told = yield from Growing(vcenter, seen, leaf, told, request.capacity_kb, state).run()
     return ResizeVolumeResult(volume=volume_of(leaf, told, seen.on([told.uuid], leaf.spots)))

@@ -21,6 +21,7 @@ from vsphere_functions.vsphere.named_disk import (
     refuse_missing,
 )
 from vsphere_functions.vsphere.reconfigure import additions, reconfigure_spec, removals
+from vsphere_functions.vsphere.settle import settle
 from vsphere_functions.vsphere.slots import room
 from vsphere_functions.vsphere.state import State
 from vsphere_functions.vsphere.stores import Stores
@@ -80,6 +81,7 @@ def attach(
     nothing is changed then.
     """
     _refuse_unready(machine)
+    yield from settle(vcenter, state)
     sight = Sight.of(vcenter, stores, machine, names)
     missing = sight.missing()
     if missing:
@@ -108,6 +110,7 @@ def detach(vcenter: VCenter, stores: Stores, machine: Machine, name: DiskName, s
 
     FailedPrecondition for a disk that the machine was born with, or that a snapshot holds.
     """
+    yield from settle(vcenter, state, machine.ref)
     sight = Sight.of(vcenter, stores, machine, [name])
     ((disk, there),) = sight.disks
     if not there:

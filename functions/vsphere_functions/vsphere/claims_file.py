@@ -19,7 +19,8 @@ class Claim:
 
     `found`: a disk lay there before any claim, so nobody may delete it who only meant to undo a create.
     `origin`: the uuid of the disk that is copied, empty for a volume that is made anew; `task`: the id of the task that
-    copies it, for the next try, which waits for it.
+    copies it, for the next try, which waits for it; `vcenter`: the instance uuid of the vCenter that says so, since
+    another one's task of that id is another (empty in claims that were written before it was kept).
     """
 
     operation: str
@@ -29,6 +30,7 @@ class Claim:
     found: bool = False
     origin: str = ""
     task: str = ""
+    vcenter: str = ""
 
     def render(self) -> bytes:
         """Write as JSON."""
@@ -49,12 +51,18 @@ class Claim:
             "found": bool,
             "origin": str,
             "task": str,
+            "vcenter": str,
         }
-        if not isinstance(told, dict) or not all(
-            isinstance(told.get(key), kind) for key, kind in kinds.items()
-        ):
+        if not isinstance(told, dict):
+            return None
+        told.setdefault("vcenter", "")
+        if not all(isinstance(told.get(key), kind) for key, kind in kinds.items()):
             return None
         return cls(**{key: told[key] for key in kinds})
+
+    def task_at(self, vcenter: str) -> str:
+        """Return the task as that vCenter knows it; empty when it is another one's, which knows nothing of it."""
+        return self.task if self.vcenter in {"", vcenter} else ""
 
     def age(self, now: datetime) -> timedelta:
         """Return how old it is; a date that cannot be read is as old as can be."""

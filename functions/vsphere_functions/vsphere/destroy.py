@@ -9,12 +9,13 @@ from vsphere_functions.steps import Step, Steps
 from vsphere_functions.vsphere.disks import Disk, disks_of, not_born_with, own_folder, refuse_snapshots
 from vsphere_functions.vsphere.faults import fault_name
 from vsphere_functions.vsphere.find import refs_of
-from vsphere_functions.vsphere.follow import change
+from vsphere_functions.vsphere.follow import change, change_as_seen
 from vsphere_functions.vsphere.identity import DETACHED
 from vsphere_functions.vsphere.in_use import chains
 from vsphere_functions.vsphere.machine import Machine, read_machines
 from vsphere_functions.vsphere.power import power_off
 from vsphere_functions.vsphere.reconfigure import reconfigure_spec, removals
+from vsphere_functions.vsphere.settle import settle
 from vsphere_functions.vsphere.state import State
 from vsphere_functions.vsphere.stores import PLACES, Stores, around
 from vsphere_functions.vsphere.vcenter import VCenter
@@ -35,7 +36,12 @@ def _read(told: dict[str, object]) -> dict[str, str]:
 
 
 def remove(vcenter: VCenter, stores: Stores, machine: Machine, state: State) -> Steps[State]:
-    """Power the machine off, detach what has to outlive it, and destroy it; the state tells what was detached."""
+    """Power the machine off, detach what has to outlive it, and destroy it; the state tells what was detached.
+
+    A disk that is still being attached would go down with it: that is waited for, and the machine read anew.
+    """
+    yield from settle(vcenter, state, machine.ref)
+    machine = next(iter(read_machines(vcenter, [machine.ref])), machine)
     refuse_question(machine)
     yield from power_off(vcenter, machine, state)
     state = yield from detach(vcenter, stores, machine, state)
@@ -119,10 +125,13 @@ def _own_files_only(machine: Machine) -> None:
 
 
 def destroy(vcenter: VCenter, machine: Machine, state: State) -> Steps[None]:
-    """Destroy the VM and see that it is gone; a VM that another has destroyed meanwhile is gone as well."""
-    state = state.at("destroy")
+    """Destroy the VM and see that it is gone; a VM that another has destroyed meanwhile is gone as well.
+
+    Aborted when another task had it: it may have been given a disk by that.
+    """
+    state, message = state.at("destroy"), "destroying the machine"
     try:
-        yield from change(vcenter, "destroy", machine.ref, "Destroy_Task", state, "destroying the machine")
+        yield from change_as_seen(vcenter, "destroy", machine.ref, "Destroy_Task", state, message)
     except CallError as error:
         if fault_name(error) != "ManagedObjectNotFound":
             raise

@@ -6,7 +6,7 @@ from typing import Any
 from vsphere_events.code import Code
 from vsphere_events.error import CallError
 from vsphere_functions.steps import Step, Steps
-from vsphere_functions.vsphere.faults import fault_of
+from vsphere_functions.vsphere.faults import fault_name, fault_of
 from vsphere_functions.vsphere.ref import Ref
 from vsphere_functions.vsphere.state import State
 from vsphere_functions.vsphere.tasks import TaskInfo
@@ -47,18 +47,28 @@ def change(
     Aborted when others go on holding it. When the request is canceled, the task is stopped, or its end waited for:
     nobody could reckon with what it does after the lease.
     """
-    for _ in range(3):
+    for _ in range(2):
         try:
-            task = vcenter.change(step, ref, method, **arguments)
-            return (yield from _to_its_end(vcenter, step, task, state, message))
+            return (yield from change_as_seen(vcenter, step, ref, method, state, message, **arguments))
         except CallError as error:
-            fault, last = fault_of(error), error
-            if fault is None or fault.name != "TaskInProgress":
+            if fault_name(error) != "TaskInProgress":
                 raise
-            busy = fault.fields.get("task")
-            if isinstance(busy, Ref):
-                yield from join(vcenter, step, state.at(step, task=busy.id))
-    raise last
+    return (yield from change_as_seen(vcenter, step, ref, method, state, message, **arguments))
+
+
+def change_as_seen(
+    vcenter: VCenter, step: str, ref: Ref, method: str, state: State, message: str, **arguments: Any
+) -> Steps[Any]:
+    """Change an object as `change` does, but not once another task has held it meanwhile: Aborted after that one."""
+    try:
+        task = vcenter.change(step, ref, method, **arguments)
+        return (yield from _to_its_end(vcenter, step, task, state, message))
+    except CallError as error:
+        fault = fault_of(error)
+        busy = fault.fields.get("task") if fault and fault.name == "TaskInProgress" else None
+        if isinstance(busy, Ref):
+            yield from join(vcenter, step, state.at(step, task=busy.id))
+        raise
 
 
 def _to_its_end(vcenter: VCenter, step: str, task: Ref, state: State, message: str) -> Steps[Any]:

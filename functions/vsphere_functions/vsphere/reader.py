@@ -50,14 +50,19 @@ def retrieve(collector: Ref, refs: Iterable[Ref], paths: Mapping[str, Sequence[s
 
 
 def retrieve_view(collector: Ref, view: Ref, paths: Mapping[str, Sequence[str]]) -> bytes:
-    """Ask for the properties of all objects in a container view, and for the view itself.
+    """Ask for the properties of all objects in a container view, and for the view itself."""
+    return retrieve_listed(collector, view, "view", {**paths, view.type: ("container",)})
 
-    Its own row proves that the view stood: without it, nothing found would be told from nothing there.
+
+def retrieve_listed(collector: Ref, ref: Ref, path: str, paths: Mapping[str, Sequence[str]]) -> bytes:
+    """Ask for the properties of the objects that a property of another lists, and of that one.
+
+    Its own row proves that it stood: without it, nothing found would be told from nothing there.
     """
-    step = f"<type>{view.type}</type><path>view</path><skip>false</skip>"
+    step = f"<type>{ref.type}</type><path>{path}</path><skip>false</skip>"
     traversal = f'<selectSet xsi:type="TraversalSpec">{step}</selectSet>'
-    objects = f"<objectSet>{_ref('obj', view)}<skip>false</skip>{traversal}</objectSet>"
-    return _retrieve(collector, _prop_sets({**paths, view.type: ("container",)}) + objects)
+    objects = f"<objectSet>{_ref('obj', ref)}<skip>false</skip>{traversal}</objectSet>"
+    return _retrieve(collector, _prop_sets(paths) + objects)
 
 
 def more(collector: Ref, token: str) -> bytes:

@@ -147,6 +147,21 @@ class Session:
 
         return self._attempt(work, repeatable=True, doing="inventory scan")
 
+    def tasks(self, paths: Sequence[str]) -> dict[Ref, Row]:
+        """Read properties of all tasks that run or are queued, and of those that ended lately, in one call."""
+        manager: Ref = self.content["taskManager"]
+        wanted = {manager.type: ("maxCollector",), "Task": paths}
+
+        def work(login: Login) -> dict[Ref, Row]:
+            rows = self._collect(
+                login, reader.retrieve_listed(self._collector, manager, "recentTask", wanted)
+            )
+            if rows.pop(manager, None) is None:
+                raise Fault("NotAuthenticated", "the task manager does not show itself")
+            return rows
+
+        return self._attempt(work, repeatable=True, doing="read of the tasks")
+
     def file(self, verb: str, path: str, body: bytes | None = None) -> Answer:
         """Read (`GET`) or write (`PUT`) a datastore's file under this login; a second time does the same.
 

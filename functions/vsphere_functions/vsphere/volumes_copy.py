@@ -47,8 +47,9 @@ class Copying(Making):
         One that ended unseen is thrown away: nobody knows whether it is whole.
         """
         there = leaf.store.files
-        if claim.task:
-            earlier, state = Ref("Task", claim.task), self.state.at("copy", task=claim.task)
+        instance = self.vcenter.session.instance_uuid
+        if known := claim.task_at(instance):
+            earlier, state = Ref("Task", known), self.state.at("copy", task=known)
             message = "waiting for the copy that an earlier try began"
             if (yield from awaited(self.vcenter, "copy", earlier, state, message)).state == "success":
                 return
@@ -56,7 +57,7 @@ class Copying(Making):
         if now is not None and now.has_copying:
             yield from there.delete_disk(leaf.copying, self.state)
         task = self.source.store.files.copy_disk(self.source.disk, there, leaf.copying)
-        there.write(leaf.path / claims_file.FILE, replace(claim, task=task.id).render())
+        there.write(leaf.path / claims_file.FILE, replace(claim, task=task.id, vcenter=instance).render())
         yield from follow(self.vcenter, "copy", task, self.state, f"copying {self.source.disk}")
 
     def _refuse_found(self, leaf: Leaf) -> None:

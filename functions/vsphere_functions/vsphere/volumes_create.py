@@ -169,7 +169,7 @@ class Making:
         if before.found if before else leaf.has_disk:
             mine = mine.sparing_the_disk()
         if before is not None and before.makes_the_same(mine):
-            mine = replace(mine, task=before.task)
+            mine = replace(mine, task=before.task, vcenter=before.vcenter)
         path = leaf.path / claims_file.FILE
         if before is not None and before.operation == mine.operation:
             leaf.store.files.write(path, mine.render())

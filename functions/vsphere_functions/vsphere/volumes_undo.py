@@ -18,8 +18,9 @@ def undo_volume(vcenter: VCenter, stores: Stores, key: VolumeKey, operation: str
     """Sweep what a canceled request has made, once its copy, if one runs, is stopped or has ended."""
     store = look_around(vcenter, stores, WHERE).store(key.store)
     claim = _claim_in(find_leaf(store, key.id), operation)
-    if claim and claim.task:
-        task = Ref("Task", claim.task)
+    known = claim and claim.task_at(vcenter.session.instance_uuid)
+    if known:
+        task = Ref("Task", known)
         stop(vcenter, task)
         state = State.of(None, vcenter.session.instance_uuid, str(key)).at("undo")
         yield from awaited(vcenter, "undo", task, state, "waiting for the copy to end")
