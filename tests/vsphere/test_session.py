@@ -88,6 +88,7 @@ def test_a_lost_session_between_reads_is_renewed_once(session: Session, vcenter:
             lambda: session.read([ref], NAMES)[ref],
             lambda: machine(session, "ubuntu-24.04"),
             lambda: session.call(SERVICE, "CurrentTime"),
+            lambda: [session.tasks(["info.state"])],
         ):
             assert end_other_sessions(admin) == 1
             vcenter.control.reset_calls()

@@ -5,7 +5,8 @@ controller's own; a controller is added when the others are full, up to four wit
 past that). Snapshots leave it alone; what a guest writes to a `readOnly` one is discarded when it is powered off. A
 volume is on one machine only: one that another VM, template or snapshot holds is refused, naming the holder. So are
 one with a snapshot, one that is not whole, and a machine that is half built (FailedPrecondition), and a disk that a
-VM out of reach may hold (Unavailable); nothing is changed then.
+VM out of reach may hold (Unavailable); nothing is changed then. What vCenter still does for a request that was cut
+short is waited for before anything is judged.
 Source: VolumeJoin of VIC's volume support; ReconfigVM_Task of the vSphere API.
 """
 

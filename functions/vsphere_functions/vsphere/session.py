@@ -150,7 +150,10 @@ class Session:
     def tasks(self, paths: Sequence[str]) -> dict[Ref, Row]:
         """Read properties of all tasks that run or are queued, and of those that ended lately, in one call."""
         manager: Ref = self.content["taskManager"]
-        wanted = {manager.type: ("maxCollector",), "Task": paths}
+        wanted = {
+            manager.type: ("recentTask",),
+            "Task": paths,
+        }  # or who may not see the list is told of no task
 
         def work(login: Login) -> dict[Ref, Row]:
             rows = self._collect(
