@@ -82,7 +82,7 @@ def test_a_restart_while_a_request_is_finished_leaves_one_result_and_runs_nothin
         world, configured, event = World(), on(nats_server, ack_wait=1), request()
         async with producer(nats_server, configured) as one, working(configured, world) as workers:
             await one.publish(event)
-            await gone.wait()
+            await until(gone.is_set, 60)
             await until(lambda: not ready(workers[0]))
             nats_server.start()
             assert (await one.result(event, 60)).data["providerID"]
@@ -116,7 +116,7 @@ def test_a_restart_at_a_dead_letter_leaves_one_letter_and_one_result(
         world.failures = [CallError(Code.UNAVAILABLE, "away")]
         async with producer(nats_server, configured) as one, working(configured, world) as workers:
             await one.publish(event)
-            await gone.wait()
+            await until(gone.is_set, 60)
             await until(lambda: not ready(workers[0]))
             nats_server.start()
             assert (await one.result(event, 60)).data["error"]["code"] == "Unavailable"
