@@ -28,6 +28,8 @@ from vsphere_functions.local.vcenter import SimulatedVCenter
 from vsphere_functions.vsphere.session import Endpoint, Session
 
 LIFE = ("create_machine", "get_machine_status", "shut_down_machine", "validate_machine", "get_machine_status")
+EVERY = 500
+"""Requests between two looks at the memory; all threads stand before the first of them."""
 
 
 class Memory:
@@ -35,12 +37,14 @@ class Memory:
 
     def __init__(self, worker: Server) -> None:
         self._status = Path(f"/proc/{worker.process.pid}/status")
-        self.seen: list[float] = []
+        self.most = 0.0
+        self.seen: list[tuple[int, float]] = []
+        """How many requests were done, and the memory then: about every 500."""
 
     async def watch(self) -> None:
         """Sample until cancelled."""
         while True:
-            self.seen.append(self.now())
+            self.most = max(self.most, self.now())
             await asyncio.sleep(0.2)
 
     def now(self) -> float:
@@ -48,10 +52,19 @@ class Memory:
         row = next(line for line in self._status.read_text().splitlines() if line.startswith("VmRSS"))
         return int(row.split()[1]) / 1024
 
-    def tenths(self) -> str:
-        """Show it at ten moments."""
-        step = max(len(self.seen) // 10, 1)
-        return " ".join(f"{value:.0f}" for value in self.seen[::step][:10])
+    def note(self, done: int) -> None:
+        """Show it, and keep it, when 500 more requests are done."""
+        if done // EVERY > (self.seen[-1][0] // EVERY if self.seen else 0):
+            self.seen.append((done, self.now()))
+            print(f"\r{done:6} done {self.seen[-1][1]:6.1f} MiB", flush=True)
+
+    def growth(self, after: float) -> str:
+        """Say by how much it has grown since all threads stand, in the end and at most."""
+        if not self.seen:
+            return f"not said of a burst of less than {EVERY}"
+        done, stood = self.seen[0]
+        end, most = (100 * (value / stood - 1) for value in (after, self.most))
+        return f"{end:+.1f} % in the end, {most:+.1f} % at most, from {stood:.1f} MiB with {done} done"
 
 
 def requests(count: int) -> Iterator[tuple[str, dict[str, object]]]:
@@ -61,7 +74,7 @@ def requests(count: int) -> Iterator[tuple[str, dict[str, object]]]:
         yield function, example(function, f"m-{number // len(LIFE)}")
 
 
-async def burst(client: Client, count: int) -> tuple[Counter[str], float]:
+async def burst(client: Client, count: int, memory: Memory) -> tuple[Counter[str], float]:
     """Publish all at once, and count the results by kind; when the last one was published."""
     ended: Counter[str] = Counter()
 
@@ -79,8 +92,10 @@ async def burst(client: Client, count: int) -> tuple[Counter[str], float]:
         await asyncio.gather(*(js.publish(place, body, headers=headers) for place, headers, body in messages))
     published = time.perf_counter() - begun
     while sum(ended.values()) < count:
-        print(f"\r{sum(ended.values()):5} done ", end="", flush=True)
+        memory.note(sum(ended.values()))
+        print(f"\r{sum(ended.values()):6} done ", end="", flush=True)
         await asyncio.sleep(0.5)
+    memory.note(count)
     return ended, published
 
 
@@ -107,17 +122,16 @@ async def measure(stack: Stack, worker: Server, count: int) -> None:
         before, begun = memory.now(), time.perf_counter()
         beside = [clones.watch(), memory.watch(), ask_the_other(client, others)]
         tasks = [asyncio.create_task(one) for one in beside]
-        ended, published = await burst(client, count)
+        ended, published = await burst(client, count, memory)
         seconds = time.perf_counter() - begun
         for task in tasks:
             task.cancel()
         await asyncio.sleep(5)
     session.close()
     print(f"\r{count} requests, published in {published:.1f} s, done in {seconds:.0f} s: {dict(ended)}")
-    print(
-        f"memory of the worker, MiB   before {before:.0f}, most {max(memory.seen):.0f}, after {memory.now():.0f}"
-    )
-    print(f"at ten moments of the burst {memory.tenths()}")
+    after = memory.now()
+    print(f"memory of the worker, MiB   before {before:.0f}, most {memory.most:.0f}, after {after:.0f}")
+    print(f"its growth                  {memory.growth(after)}")
     print(f"clones at once              {clones.most()} at most")
     print(
         f"the other vCenter, median   {1000 * statistics.median(others):.0f} ms, longest {1000 * max(others):.0f} ms"

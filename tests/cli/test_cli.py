@@ -15,6 +15,7 @@ from support.commands import BASE, command, run
 from vsphere_functions.cli.commands import COMMANDS
 from vsphere_functions.local.examples import EXAMPLES
 
+LEAN = "glibc.malloc.arena_max=2:glibc.malloc.tcache_count=0"
 SETTINGS = """
 [nats]
 url = "nats://127.0.0.1:1"
@@ -47,6 +48,34 @@ def test_help_imports_nothing_heavy() -> None:
         [sys.executable, "-c", script, *heavy], capture_output=True, text=True, check=True
     ).stdout
     assert said == "[]\n"
+
+
+@pytest.mark.parametrize(
+    ("options", "own", "seen"),
+    [
+        ((), {}, ["nothing", LEAN]),
+        ((), {"GLIBC_TUNABLES": "glibc.malloc.arena_max=1"}, ["glibc.malloc.arena_max=1"]),
+        (("-Xlean-heap",), {}, ["nothing"]),
+    ],
+    ids=["by itself", "with the operator's", "where the variable is lost"],
+)
+def test_a_worker_begins_once_more_for_a_lean_heap(
+    options: tuple[str, ...], own: dict[str, str], seen: list[str]
+) -> None:
+    script = (
+        "import os; print(os.environ.get('GLIBC_TUNABLES', 'nothing'), flush=True);"
+        "from vsphere_functions.cli import app; app()"
+    )
+    said = subprocess.run(
+        [sys.executable, *options, "-c", script, "worker"],
+        env={key: value for key, value in BASE.items() if key != "GLIBC_TUNABLES"} | own,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=100,
+    )
+    assert said.stdout.split() == seen
+    assert (said.returncode, "nats" in said.stderr) == (2, True)
 
 
 def test_without_a_command_the_help_is_shown_and_the_usage_is_wrong() -> None:

@@ -1,7 +1,6 @@
 """The JetStream worker: takes requests from their consumers and answers into the results stream."""
 
 import asyncio
-import ctypes
 import gc
 import os
 import signal
@@ -36,14 +35,12 @@ from vsphere_functions.runtime.settings import Settings, SettingsError
 
 T = TypeVar("T")
 
-_M_ARENA_MAX = -8  # of malloc.h
 _LOOK_AGAIN = 2.0  # seconds between two self-checks while something is missing
 
 
 def worker(settings: Settings, catalogue: Catalogue = CATALOGUE, undos: Catalogue = UNDO) -> int:
     """Work until SIGTERM or SIGINT; the exit status: 0, or 1 after a line that says why it cannot."""
     telemetry.configure()
-    _share_heaps()
     try:
         one = Worker(settings, catalogue, undos)
         gc.collect()
@@ -57,12 +54,6 @@ def worker(settings: Settings, catalogue: Catalogue = CATALOGUE, undos: Catalogu
         sys.stderr.flush()
         os._exit(status)
     return status
-
-
-def _share_heaps() -> None:
-    """Let all threads share two of glibc's heaps: each of sixteen would keep what its busiest moment took."""
-    with suppress(OSError, AttributeError):  # another C library has no such option
-        ctypes.CDLL(None).mallopt(_M_ARENA_MAX, 2)
 
 
 class Worker:

@@ -10,13 +10,12 @@ from vsphere_functions.vsphere.atlas import Atlas
 from vsphere_functions.vsphere.attributes import known_attributes
 from vsphere_functions.vsphere.machine import SEEN, Machine, listed, machines
 from vsphere_functions.vsphere.passes import Passes
-from vsphere_functions.vsphere.ref import Ref
 from vsphere_functions.vsphere.resolve import Resolved
 from vsphere_functions.vsphere.session import Row
 from vsphere_functions.vsphere.vcenter import VCenter
 
 
-class _Passes(Passes[dict[Ref, Row]]):
+class _Passes(Passes[tuple[Machine, ...]]):
     """The passes over all VMs of a session."""
 
 
@@ -29,20 +28,23 @@ class Inventory:
     unknown: list[str] = field(default_factory=list)
 
 
-def every_vm(vcenter: VCenter) -> list[Machine]:
-    """Read whose every VM is; PermissionDenied where the account cannot even see the root folder."""
+def every_vm(vcenter: VCenter) -> tuple[Machine, ...]:
+    """Read whose every VM is; PermissionDenied where the account cannot even see the root folder.
+
+    Those who ask at the same time are given the same machines: each mark is read, and held, once for all of them.
+    """
     root = vcenter.session.content["rootFolder"]
 
-    def look() -> dict[Ref, Row]:
+    def look() -> tuple[Machine, ...]:
         vcenter.read([root], {"Folder": ["name"]})
-        rows = vcenter.scan({"VirtualMachine": SEEN})
+        seen = tuple(machines(vcenter.scan({"VirtualMachine": SEEN})))
         # A VM whose BIOS uuid was changed is told from a copy by its instance uuid, which few have to be asked for.
-        odd = [ref for ref, row in rows.items() if _is_odd(Machine(ref, row))]
+        odd = {one.ref: one.row for one in seen if _is_odd(one)}
         for ref, row in vcenter.read(odd, {"VirtualMachine": ["config.instanceUuid"]}).items():
-            rows[ref].update(row)
-        return rows
+            odd[ref].update(row)
+        return seen
 
-    return list(machines(vcenter.session.kept(_Passes).share(look)))
+    return vcenter.session.kept(_Passes).share(look)
 
 
 def _is_odd(machine: Machine) -> bool:
