@@ -14,6 +14,7 @@ from vsphere_events.code import Code
 from vsphere_functions.local.vcenter import SimulatedVCenter
 from vsphere_functions.machine.create_machine import create_machine
 from vsphere_functions.vsphere.identity import MARK, Mark
+from vsphere_functions.vsphere.inventory import every_vm
 from vsphere_functions.vsphere.session import Session
 
 OURS = "/DC0/vm/demo/machines/worker-1"
@@ -193,6 +194,18 @@ def test_equal_lists_share_one_pass(vcenter: SimulatedVCenter) -> None:
             found = list(pool.map(lambda _: listing(ctx), range(8)))
         assert all(one == found[0] for one in found)
         assert vcenter.control.calls()["CreateContainerView"] <= 3
+
+
+def test_who_shares_a_pass_is_given_the_same_machines(vcenter: SimulatedVCenter) -> None:
+    """Sixteen threads that ask would otherwise each hold the marks of all machines."""
+    vcenter.control.delay(CreateContainerView=300)
+    with at(vcenter) as ctx:
+        create(ctx)
+        vcenter.control.reset_calls()
+        with ThreadPoolExecutor(8) as pool:
+            seen = list(pool.map(lambda _: every_vm(ctx.vcenter()), range(8)))
+        passes = vcenter.control.calls()["CreateContainerView"]
+    assert len({id(one) for machines in seen for one in machines if one.mark}) == passes
 
 
 def test_a_list_sees_what_was_made_before_it_was_asked_for(vcenter: SimulatedVCenter) -> None:
