@@ -15,7 +15,10 @@ from support.commands import BASE, command, run
 from vsphere_functions.cli.commands import COMMANDS
 from vsphere_functions.local.examples import EXAMPLES
 
-LEAN = "glibc.malloc.arena_max=2:glibc.malloc.tcache_count=0"
+LEAN = (
+    "glibc.malloc.arena_max=2:glibc.malloc.tcache_count=0"
+    ":glibc.malloc.mmap_threshold=131072:glibc.malloc.trim_threshold=131072"
+)
 SETTINGS = """
 [nats]
 url = "nats://127.0.0.1:1"
