@@ -42,19 +42,19 @@ Cut = Callable[[Scene, Begin], None]
 
 
 @contextmanager
-def slow(on: Scene) -> Iterator[None]:
-    """Let the reconfigures that begin within the block take long."""
-    on.vcenter.control.delay(ReconfigVm=LONG)
+def slow(on: Scene, task: str = "ReconfigVm") -> Iterator[None]:
+    """Let the tasks that begin within the block take long."""
+    on.vcenter.control.delay(**{task: LONG})
     try:
         yield
     finally:
-        on.vcenter.control.delay(ReconfigVm=0)
+        on.vcenter.control.delay(**{task: 0})
 
 
-def until_asked(on: Scene, steps: Any) -> None:
-    """Go on until vCenter is asked for a reconfigure."""
-    before = on.vcenter.control.calls()["ReconfigVM_Task"]
-    while on.vcenter.control.calls()["ReconfigVM_Task"] == before:
+def until_asked(on: Scene, steps: Any, method: str = "ReconfigVM_Task") -> None:
+    """Go on until vCenter is asked for something."""
+    before = on.vcenter.control.calls()[method]
+    while on.vcenter.control.calls()[method] == before:
         next(steps)
 
 
@@ -193,6 +193,18 @@ def test_a_create_that_is_cut_short_while_it_attaches_keeps_its_volume(on: Scene
     machines.create(on.ctx, name, **spec)
     assert on.paths(name).count(on.disk) == 1
     machines.delete(on.ctx, name)
+
+
+def test_a_volume_that_is_still_being_set_aside_is_not_attached(on: Scene) -> None:
+    """A machine that is off would be given a disk that loses its name."""
+    with slow(on, "MoveVirtualDisk"):
+        destroys = destroying(on.ctx, on.volume)
+        until_asked(on, destroys, "MoveVirtualDisk_Task")
+        destroys.close()
+    failed = error_of(attach, on.ctx, on.volume)
+    assert failed.code is Code.FAILED_PRECONDITION
+    assert "its destroy has begun" in failed.message
+    assert not on.reconfigured()
 
 
 def test_a_wait_for_a_machine_ends_with_the_time_for_it(vcenter: SimulatedVCenter) -> None:

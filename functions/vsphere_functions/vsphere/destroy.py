@@ -15,7 +15,7 @@ from vsphere_functions.vsphere.in_use import chains
 from vsphere_functions.vsphere.machine import Machine, read_machines
 from vsphere_functions.vsphere.power import power_off
 from vsphere_functions.vsphere.reconfigure import reconfigure_spec, removals
-from vsphere_functions.vsphere.settle import settle
+from vsphere_functions.vsphere.settle import settle_machine
 from vsphere_functions.vsphere.state import State
 from vsphere_functions.vsphere.stores import PLACES, Stores, around
 from vsphere_functions.vsphere.vcenter import VCenter
@@ -40,7 +40,7 @@ def remove(vcenter: VCenter, stores: Stores, machine: Machine, state: State) -> 
 
     A disk that is still being attached would go down with it: that is waited for, and the machine read anew.
     """
-    yield from settle(vcenter, state, machine.ref)
+    yield from settle_machine(vcenter, state, machine.ref)
     machine = next(iter(read_machines(vcenter, [machine.ref])), machine)
     refuse_question(machine)
     yield from power_off(vcenter, machine, state)

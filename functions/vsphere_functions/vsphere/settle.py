@@ -1,4 +1,4 @@
-"""Reconfigures that vCenter still works on: what a VM has is not known before they have ended."""
+"""What vCenter still works on: which VM has which disk, and where that lies, is not known before it has ended."""
 
 from collections.abc import Iterator
 
@@ -6,36 +6,53 @@ from vsphere_functions.steps import Steps
 from vsphere_functions.vsphere.follow import awaited
 from vsphere_functions.vsphere.machine import IDENTITY, Machine, read_machines
 from vsphere_functions.vsphere.ref import Ref
+from vsphere_functions.vsphere.session import Row
 from vsphere_functions.vsphere.state import State
 from vsphere_functions.vsphere.vcenter import VCenter
 
 _TASK = ("info.state", "info.descriptionId", "info.entity")
-_KIND = "VirtualMachine.reconfig"
+_RECONFIGURE = "VirtualMachine.reconfig"
 """How the descriptionId of a reconfigure begins; the simulator's goes on otherwise than the product's."""
+_MOVE = "VirtualDiskManager.moveVirtualDisk"
 
 
-def settle(vcenter: VCenter, state: State, vm: Ref | None = None) -> Steps[None]:
-    """Wait for the reconfigures that run or are queued, of one VM or of all machines of ours, whoever began them.
+def settle(vcenter: VCenter, state: State) -> Steps[None]:
+    """Wait for the reconfigures of machines of ours, and moves of disks, that run or are queued, whoever began them.
 
     A try that was cut short, or never heard what became of its call, lets go of its lease while vCenter goes on. Who
     holds the lease now and looks after this sees what became of it: another can only begin under the same lease.
     """
-    for task, machine in _at_work(vcenter, vm):
-        message = f"waiting until {machine.name!r} is reconfigured"
-        yield from awaited(vcenter, state.phase, task, state, message)
+    tasks = _at_work(vcenter)
+    for task, machine in _reconfigured(vcenter, tasks):
+        if machine.own_mark or not machine.readable:  # whose it is, nobody knows then
+            yield from _end(vcenter, state, task, machine)
+    for task, row in tasks.items():
+        if row.get("info.descriptionId") == _MOVE:
+            yield from awaited(vcenter, state.phase, task, state, "waiting until a disk is moved")
 
 
-def _at_work(vcenter: VCenter, vm: Ref | None) -> Iterator[tuple[Ref, Machine]]:
-    """Yield the tasks and their machines; of a VM that cannot be read nobody knows whose it is."""
-    tasks = {task: row["info.entity"] for task, row in vcenter.session.tasks(_TASK).items() if _runs(row)}
-    wanted = {ref for ref in tasks.values() if vm in {None, ref}}
-    found = {one.ref: one for one in read_machines(vcenter, wanted, IDENTITY)}
-    for task, ref in tasks.items():
-        machine = found.get(ref)
-        if machine and (vm or machine.own_mark or not machine.readable):
-            yield task, machine
+def settle_machine(vcenter: VCenter, state: State, vm: Ref) -> Steps[None]:
+    """Wait for the reconfigures of one VM, as `settle` does."""
+    tasks = {task: row for task, row in _at_work(vcenter).items() if row.get("info.entity") == vm}
+    for task, machine in _reconfigured(vcenter, tasks):
+        yield from _end(vcenter, state, task, machine)
 
 
-def _runs(row: dict[str, object]) -> bool:
-    kind = str(row.get("info.descriptionId") or "")
-    return row.get("info.state") in {"queued", "running"} and kind.startswith(_KIND) and "info.entity" in row
+def _end(vcenter: VCenter, state: State, task: Ref, machine: Machine) -> Steps[None]:
+    message = f"waiting until {machine.name!r} is reconfigured"
+    yield from awaited(vcenter, state.phase, task, state, message)
+
+
+def _at_work(vcenter: VCenter) -> dict[Ref, Row]:
+    tasks = vcenter.session.tasks(_TASK)
+    return {task: row for task, row in tasks.items() if row.get("info.state") in {"queued", "running"}}
+
+
+def _reconfigured(vcenter: VCenter, tasks: dict[Ref, Row]) -> Iterator[tuple[Ref, Machine]]:
+    vms = {
+        task: row["info.entity"]
+        for task, row in tasks.items()
+        if "info.entity" in row and str(row.get("info.descriptionId")).startswith(_RECONFIGURE)
+    }
+    found = {one.ref: one for one in read_machines(vcenter, {*vms.values()}, IDENTITY)}
+    yield from ((task, found[vm]) for task, vm in vms.items() if vm in found)
