@@ -65,7 +65,7 @@ def test_m21_a_machine_is_deleted_whatever_its_power(
         vcenter.control.reset_calls()
         sent = recorded(monkeypatch)
         gone = delete(ctx)
-        assert besides_waiting(sent) == (5 if power == "off" else 6)
+        assert besides_waiting(sent) == (4 if power == "off" else 5)
     assert vcenter.control.calls()["PowerOffVM_Task"] == (power != "off")
     assert gone.provider_id == made.provider_id
     assert gone.detached_volumes == ()
@@ -131,7 +131,7 @@ def test_m20_a_volume_outlives_its_machine(
         uuid = [disk.backing.uuid for disk in soap.disks(soap.find(OURS)) if disk.backing.fileName == VOLUME]
         sent = recorded(monkeypatch)
         gone = delete(ctx)
-        assert besides_waiting(sent) == 8
+        assert besides_waiting(sent) == 7
     assert [(one.vmdk_path, one.uuid) for one in gone.detached_volumes] == [(VOLUME, uuid[0].lower())]
     assert soap.disk_uuid(VOLUME)
     soap.wait(soap.content.virtualDiskManager.DeleteVirtualDisk_Task(VOLUME, soap.find("/DC0")))

@@ -15,18 +15,20 @@ from vsphere_functions.steps import Steps
 from vsphere_functions.vsphere.destroy import detached, remove
 from vsphere_functions.vsphere.find import find_named
 from vsphere_functions.vsphere.machine import named_in_errors, provider_id
+from vsphere_functions.vsphere.settle import at_work
 from vsphere_functions.vsphere.state import State
 
 
 def delete_machine(request: DeleteMachineRequest, ctx: Context) -> Steps[DeleteMachineResult]:
     """Detach what has to outlive the machine, then destroy it."""
     vcenter, owner = ctx.vcenter(), str(request.provider_spec.owner)
+    seen = at_work(vcenter)
     machine, state = yield from find_named(vcenter, owner, request)
     if machine is None:
         ctx.refuse_unfinished(owner, request.machine_name)
         return _result(request.provider_id, state)
     with named_in_errors(machine):
-        state = yield from remove(vcenter, ctx.stores, machine, state)
+        state = yield from remove(vcenter, ctx.stores, machine, state, seen)
     return _result(provider_id(machine), state)
 
 

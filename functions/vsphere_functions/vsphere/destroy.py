@@ -1,6 +1,7 @@
 """Destroy a machine, and first take off it what has to outlive it."""
 
 import json
+from collections.abc import Mapping
 
 from vsphere_events import json_text
 from vsphere_events.code import Code
@@ -15,7 +16,9 @@ from vsphere_functions.vsphere.in_use import chains
 from vsphere_functions.vsphere.machine import Machine, read_machines
 from vsphere_functions.vsphere.power import power_off
 from vsphere_functions.vsphere.reconfigure import reconfigure_spec, removals
-from vsphere_functions.vsphere.settle import settle_machine
+from vsphere_functions.vsphere.ref import Ref
+from vsphere_functions.vsphere.session import Row
+from vsphere_functions.vsphere.settle import settled
 from vsphere_functions.vsphere.state import State
 from vsphere_functions.vsphere.stores import PLACES, Stores, around
 from vsphere_functions.vsphere.vcenter import VCenter
@@ -35,13 +38,19 @@ def _read(told: dict[str, object]) -> dict[str, str]:
     return {name: value for name, value in told.items() if name in _TOLD and isinstance(value, str)}
 
 
-def remove(vcenter: VCenter, stores: Stores, machine: Machine, state: State) -> Steps[State]:
+def remove(
+    vcenter: VCenter,
+    stores: Stores,
+    machine: Machine,
+    state: State,
+    seen: Mapping[Ref, Row] | None = None,
+) -> Steps[State]:
     """Power the machine off, detach what has to outlive it, and destroy it; the state tells what was detached.
 
-    A disk that is still being attached would go down with it: that is waited for, and the machine read anew.
+    A disk that is still being attached would go down with it: that is waited for. `seen` is what vCenter was at
+    before the machine was read, if the caller has looked.
     """
-    yield from settle_machine(vcenter, state, machine.ref)
-    machine = next(iter(read_machines(vcenter, [machine.ref])), machine)
+    machine = yield from settled(vcenter, machine, state, seen)
     refuse_question(machine)
     yield from power_off(vcenter, machine, state)
     state = yield from detach(vcenter, stores, machine, state)

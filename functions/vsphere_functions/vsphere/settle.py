@@ -1,6 +1,6 @@
 """What vCenter still works on: which VM has which disk, and where that lies, is not known before it has ended."""
 
-from collections.abc import Iterator
+from collections.abc import Mapping
 
 from vsphere_functions.steps import Steps
 from vsphere_functions.vsphere.follow import awaited
@@ -16,26 +16,44 @@ _RECONFIGURE = "VirtualMachine.reconfig"
 _MOVE = "VirtualDiskManager.moveVirtualDisk"
 
 
+def at_work(vcenter: VCenter) -> Mapping[Ref, Row]:
+    """Return the tasks that run or are queued."""
+    tasks = vcenter.session.tasks(_TASK)
+    return {task: row for task, row in tasks.items() if row.get("info.state") in {"queued", "running"}}
+
+
 def settle(vcenter: VCenter, state: State) -> Steps[None]:
     """Wait for the reconfigures of machines of ours, and moves of disks, that run or are queued, whoever began them.
 
     A try that was cut short, or never heard what became of its call, lets go of its lease while vCenter goes on. Who
     holds the lease now and looks after this sees what became of it: another can only begin under the same lease.
     """
-    tasks = _at_work(vcenter)
-    for task, machine in _reconfigured(vcenter, tasks):
-        if machine.own_mark or not machine.readable:  # whose it is, nobody knows then
+    tasks = at_work(vcenter)
+    vms = _of_vms(tasks)
+    found = {one.ref: one for one in read_machines(vcenter, {*vms.values()}, IDENTITY)}
+    for task, vm in vms.items():
+        machine = found.get(vm)
+        if machine and (machine.own_mark or not machine.readable):  # whose it is, nobody knows then
             yield from _end(vcenter, state, task, machine)
     for task, row in tasks.items():
         if row.get("info.descriptionId") == _MOVE:
             yield from awaited(vcenter, state.phase, task, state, "waiting until a disk is moved")
 
 
-def settle_machine(vcenter: VCenter, state: State, vm: Ref) -> Steps[None]:
-    """Wait for the reconfigures of one VM, as `settle` does."""
-    tasks = {task: row for task, row in _at_work(vcenter).items() if row.get("info.entity") == vm}
-    for task, machine in _reconfigured(vcenter, tasks):
+def settled(
+    vcenter: VCenter, machine: Machine, state: State, seen: Mapping[Ref, Row] | None = None
+) -> Steps[Machine]:
+    """Wait for the reconfigures of one machine, and return it as they have left it.
+
+    `seen` is what was at work before the machine was read: when none of it is the machine's, that is how it stands.
+    """
+    tasks = _of_vms(at_work(vcenter) if seen is None else seen)
+    own = [task for task, vm in tasks.items() if vm == machine.ref]
+    for task in own:
         yield from _end(vcenter, state, task, machine)
+    if seen is not None and not own:
+        return machine
+    return next(iter(read_machines(vcenter, [machine.ref])), machine)
 
 
 def _end(vcenter: VCenter, state: State, task: Ref, machine: Machine) -> Steps[None]:
@@ -43,16 +61,10 @@ def _end(vcenter: VCenter, state: State, task: Ref, machine: Machine) -> Steps[N
     yield from awaited(vcenter, state.phase, task, state, message)
 
 
-def _at_work(vcenter: VCenter) -> dict[Ref, Row]:
-    tasks = vcenter.session.tasks(_TASK)
-    return {task: row for task, row in tasks.items() if row.get("info.state") in {"queued", "running"}}
-
-
-def _reconfigured(vcenter: VCenter, tasks: dict[Ref, Row]) -> Iterator[tuple[Ref, Machine]]:
-    vms = {
+def _of_vms(tasks: Mapping[Ref, Row]) -> dict[Ref, Ref]:
+    """Return the reconfigures among tasks, and the VM of each."""
+    return {
         task: row["info.entity"]
         for task, row in tasks.items()
         if "info.entity" in row and str(row.get("info.descriptionId")).startswith(_RECONFIGURE)
     }
-    found = {one.ref: one for one in read_machines(vcenter, {*vms.values()}, IDENTITY)}
-    yield from ((task, found[vm]) for task, vm in vms.items() if vm in found)
