@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from functools import lru_cache
+from sys import intern
 from typing import Any
 
 from lxml import etree
@@ -45,7 +46,7 @@ def local(tag: Any) -> str:
 def _leaf(node: etree._Element, kind: str | None) -> Any:
     target = node.get("type")
     if target is not None:
-        return Ref(target, node.text or "")
+        return Ref(intern(target), node.text or "")
     if kind is not None and kind.startswith(_ARRAY):
         return []
     if kind is not None and not node.text and _fields(kind) is not None:

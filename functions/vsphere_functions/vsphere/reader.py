@@ -7,6 +7,7 @@ unknown type or empty enum in an object does not spoil the whole answer.
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from sys import intern
 from typing import Any
 from xml.sax.saxutils import escape, unescape
 
@@ -139,7 +140,7 @@ def _read_object(node: etree._Element, rows: dict[Ref, Row]) -> None:
             case "obj":
                 ref = value(child)
             case "propSet" if len(child) > 1:  # a continued page gives unset ones too, without a value
-                name, held = child[0].text or "", value(child[1])
+                name, held = intern(child[0].text or ""), value(child[1])  # one text for thousands of rows
                 row[name] = held.get("value") if _is_option(name, held) else held
             case "missingSet" if ref is not None and not _tolerated(child, ref):
                 return
