@@ -87,7 +87,7 @@ def test_a_worker_killed_while_finishing_is_followed_by_the_same_answer(
         (world.folder / "effects").write_text("create m-1\n")
         dying, event = begin(CRASH=at), request("delete_machine")
         await one.publish(event)
-        await asyncio.to_thread(dying.wait, 20)
+        await asyncio.to_thread(dying.wait, 60)
         begin()
         await one.settled()
         heard = one.on("result")
@@ -109,7 +109,7 @@ def test_a_worker_told_to_end_hands_its_work_over(nats_server: NatsServer, world
         await one.publish(event)
         await until(lambda: len(one.on("progress")) > 2)
         first.send_signal(signal.SIGTERM)
-        assert await asyncio.to_thread(first.wait, 5) == 0
+        assert await asyncio.to_thread(first.wait, 60) == 0
         held: list[str] = []
         with suppress(NoKeysError):  # on a slow machine the slots have run out by now
             held = await (await one.js.key_value(Bucket.LEASES)).keys()
@@ -140,7 +140,7 @@ def test_a_worker_that_cannot_reach_its_next_step_ends_all_the_same(
                 await one.publish(event)
                 await until(world.effects)
                 first.send_signal(signal.SIGTERM)
-                assert await asyncio.to_thread(first.wait, 5) == 0
+                assert await asyncio.to_thread(first.wait, 60) == 0
                 (world.folder / "blind").unlink()
                 begin()
                 assert (await one.result(event)).data["providerID"]
@@ -159,16 +159,16 @@ def test_a_stopped_worker_changes_nothing_once_another_has_taken_over(
         await one.publish(create)
         await until(lambda: not (world.folder / "stop").exists())
         begin()
-        assert (await one.result(create, 40)).data["providerID"]
+        assert (await one.result(create, 60)).data["providerID"]
         await one.publish(delete)
-        assert (await one.result(delete, 40)).data["detachedVolumes"]
+        assert (await one.result(delete, 60)).data["detachedVolumes"]
         (world.folder / "woken").touch()
         stopped.send_signal(signal.SIGCONT)
         await one.settled()
         again = request(name="m-2")  # the one that woke up can still work, and had its chance by then
         await one.ask(again)
         stopped.send_signal(signal.SIGTERM)
-        assert await asyncio.to_thread(stopped.wait, 10) == 0
+        assert await asyncio.to_thread(stopped.wait, 60) == 0
         assert [line for line in world.effects() if "m-1" in line] == ["create m-1", "delete m-1"]
         # What still lay in its connection it answers from the record, as the other worker did.
         assert (
@@ -220,7 +220,7 @@ def test_a_crash_loop_ends_with_the_attempts(nats_server: NatsServer, world: Fil
         await one.publish(event)
         for attempt in range(1, 6):
             process = begin()
-            await until(partial(one.heard_of_progress, attempt), 20)
+            await until(partial(one.heard_of_progress, attempt), 60)
             process.kill()
         begin()
         result = await one.result(event)

@@ -62,7 +62,9 @@ def test_what_setup_makes_keeps_each_thing_as_long_as_it_is_needed(nats_server: 
                 Bucket.LEASES: 2,
             }
             for stream in (RESULTS, DEAD):
-                assert (await config(one, stream)).retention == RetentionPolicy.LIMITS
+                kept = await config(one, stream)
+                assert kept.retention == RetentionPolicy.LIMITS
+                assert kept.allow_direct, "a producer reads its own results, and no more, by direct gets"
             (first, *rest) = await one.js.consumers_info(REQUESTS)
             assert len(rest) == len(FUNCTIONS) - 1
             assert (first.config.max_deliver, first.config.max_ack_pending) == (-1, 10_000)

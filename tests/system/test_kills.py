@@ -29,9 +29,9 @@ async def taken_over(stack: Stack, producer: Producer, event: CloudEvent, dies_a
     """Let a worker die of the request and another one end it; the one result that there is."""
     first = dying_worker(stack, dies_at)
     await producer.publish(event)
-    assert await asyncio.to_thread(first.wait, 20) == -9
+    assert await asyncio.to_thread(first.wait, 60) == -9
     second = stack.start_worker()
-    result = await producer.result(event, seconds=30)
+    result = await producer.result(event, 60)
     await producer.settled()
     second.stop()
     function = event.type.split(".")[2]
