@@ -10,9 +10,10 @@ import sys
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
 from support.commands import BASE, command, run
-from vsphere_functions.cli.commands import COMMANDS
+from vsphere_functions.cli.commands import COMMANDS, app
 from vsphere_functions.local.examples import EXAMPLES
 
 LEAN = (
@@ -39,9 +40,15 @@ def env(tmp_path: Path) -> dict[str, str]:
 
 @pytest.mark.parametrize("command", [command.__name__.replace("_", "-") for command in COMMANDS])
 def test_every_command_says_what_it_does(command: str) -> None:
-    said = run(command, "--help")
-    assert said.returncode == 0
+    said = CliRunner().invoke(app, [command, "--help"], prog_name="vsphere-functions")
+    assert said.exit_code == 0
     assert f"Usage: vsphere-functions {command}" in said.stdout
+
+
+def test_help_is_shown_by_the_process_too() -> None:
+    said = run("worker", "--help")
+    assert said.returncode == 0
+    assert "Usage: vsphere-functions worker" in said.stdout
 
 
 def test_help_imports_nothing_heavy() -> None:
@@ -89,7 +96,11 @@ def test_without_a_command_the_help_is_shown_and_the_usage_is_wrong() -> None:
 
 @pytest.mark.parametrize("function", EXAMPLES)
 def test_an_example_is_printed_as_json(function: str) -> None:
-    assert json.loads(run("example", function).stdout) == {"data": EXAMPLES[function]}
+    assert json.loads(CliRunner().invoke(app, ["example", function]).stdout) == {"data": EXAMPLES[function]}
+
+
+def test_an_example_is_printed_by_the_process_too() -> None:
+    assert json.loads(run("example", "create_machine").stdout) == {"data": EXAMPLES["create_machine"]}
 
 
 def test_an_unknown_function_is_wrong_usage_and_the_known_ones_are_named() -> None:

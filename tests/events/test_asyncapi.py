@@ -13,7 +13,7 @@ import pytest
 from jsonschema import Draft7Validator
 
 from support.answering import AT, RESULTS
-from support.described import DOCUMENT, looked_up, message_of, validator
+from support.described import DOCUMENT, SCHEMAS, looked_up, message_of, validator
 from vsphere_events import results
 from vsphere_events.asyncapi import FILE
 from vsphere_events.client import request_event
@@ -21,7 +21,7 @@ from vsphere_events.cloud_event import CloudEvent
 from vsphere_events.code import Code
 from vsphere_events.envelope import Mode, Received, from_nats, to_nats
 from vsphere_events.error import CallError
-from vsphere_events.event_schemas import schema_name, schemas
+from vsphere_events.event_schemas import schema_name
 from vsphere_events.functions import FUNCTIONS
 from vsphere_events.outcome import Progress
 from vsphere_events.queue import QueueState
@@ -37,7 +37,6 @@ from vsphere_events.subjects import (
 )
 from vsphere_functions.local.examples import EXAMPLES
 
-SCHEMAS = schemas()
 GOLDEN = [
     from_nats(None, path.read_bytes()) for path in sorted((Path(__file__).parent / "golden").glob("*.json"))
 ]

@@ -9,6 +9,7 @@ from jsonschema import Draft202012Validator
 from pydantic import SecretStr, ValidationError
 
 from events.requests import FULL, LOGIN, MINIMAL, MORE, OWNED, SPEC, UUID
+from support.described import SCHEMAS
 from vsphere_events.code import Code
 from vsphere_events.error import CallError, Detail
 from vsphere_events.functions import FUNCTIONS
@@ -23,9 +24,6 @@ from vsphere_events.machine import (
 from vsphere_events.model import Model, violations
 from vsphere_events.orphan import OrphanMachine
 from vsphere_events.request import FindOrphansRequest
-from vsphere_events.schemas import schemas
-
-SCHEMAS = schemas()
 
 
 def _refusal(model: type[Model], data: object) -> CallError:

@@ -12,6 +12,7 @@ from jsonschema import Draft202012Validator
 
 from events.event_strategies import events
 from events.requests import LINK, LOGIN, MINIMAL, SPEC, UUID
+from support.described import SCHEMAS
 from vsphere_events import results
 from vsphere_events.cloud_event import NO_DATA, CloudEvent
 from vsphere_events.code import Code
@@ -28,7 +29,6 @@ from vsphere_events.machine import (
     PowerState,
 )
 from vsphere_events.outcome import Progress
-from vsphere_events.schemas import schemas
 from vsphere_events.volume import CreateVolumeResult, DestroyVolumeResult, Volume
 
 NOW = datetime(2026, 11, 29, 13, 0, 41, 999999, timezone(timedelta(hours=1)))
@@ -111,7 +111,7 @@ def test_the_trace_is_passed_on_and_nothing_else() -> None:
     }
 
 
-FAILED = Draft202012Validator(schemas()["failed.v1.json"])
+FAILED = Draft202012Validator(SCHEMAS["failed.v1.json"])
 OWNER = "shoot--a/node"
 
 

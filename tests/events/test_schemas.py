@@ -7,16 +7,16 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
+from support.described import SCHEMAS
 from vsphere_events import schemas as module
 from vsphere_events.envelope import Mode, Received, from_nats
 from vsphere_events.functions import FUNCTIONS
 from vsphere_events.model import Model
 from vsphere_events.outcome import Failure, Progress
-from vsphere_events.schemas import FOLDER, main, schema_name, schemas
+from vsphere_events.schemas import FOLDER, main, schema_name
 from vsphere_events.subjects import Kind, parse_event_type
 
 GOLDEN = sorted((Path(__file__).parent / "golden").glob("*.json"))
-SCHEMAS = schemas()
 
 
 def _model(function: str, kind: Kind) -> type[Model]:

@@ -20,6 +20,7 @@ QUOTED = sorted({" ".join(text.split()) for text in re.findall(r'`"([^`]+)"`', G
 SETTINGS = sorted(set(re.findall(r"`((?:nats|limits|worker|http)\.[a-z_]+)`", GUIDE)))
 
 
+@pytest.fixture(scope="module")
 def said() -> str:
     """Every text in the code, f-strings in pieces, and the script that guests run."""
     texts = [
@@ -32,15 +33,12 @@ def said() -> str:
     return "\n".join([*texts, script()])
 
 
-SAID = said()
-
-
 @pytest.mark.parametrize("text", QUOTED)
-def test_what_is_quoted_is_said_by_the_code(text: str) -> None:
+def test_what_is_quoted_is_said_by_the_code(said: str, text: str) -> None:
     parts = [part.strip() for part in text.split("…") if part.strip(" .;()")]
     assert parts
     for part in parts:
-        assert part in SAID, part
+        assert part in said, part
 
 
 @pytest.mark.parametrize("key", SETTINGS)

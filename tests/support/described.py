@@ -1,4 +1,4 @@
-"""What the AsyncAPI document says of a message, for tests that hold it against real ones."""
+"""The schemas, made once, and what the AsyncAPI document says of a message, to be held against real ones."""
 
 from typing import Any
 
@@ -9,14 +9,16 @@ from referencing.jsonschema import DRAFT202012
 from vsphere_events.asyncapi import FILE, document
 from vsphere_events.cloud_event import CloudEvent
 from vsphere_events.envelope import Mode
-from vsphere_events.schemas import files
+from vsphere_events.event_schemas import schemas
 from vsphere_events.subjects import Kind, parse_event_type
 
 DOCUMENT = document()
+SCHEMAS = schemas()
 
 _BASE = "https://schemas.example/"
 _REGISTRY: Registry[Any] = Registry().with_resources(
-    (_BASE + name, DRAFT202012.create_resource(content)) for name, content in files().items()
+    (_BASE + name, DRAFT202012.create_resource(content))
+    for name, content in {**SCHEMAS, FILE: DOCUMENT}.items()
 )
 _CHANNELS = {
     Kind.REQUEST: "request",

@@ -1,8 +1,9 @@
 """Workers of the real functions that are killed at steps, each replaced at once: WORKERS of them, DEATHS a folder.
 
-A request about a volume called `<function>-<number>-<when>` kills its worker at that step of that function, once;
-then there is a file of that name in DEATHS. `before` is when the step's effect has happened and nothing is recorded
-of it; `after`, when it has been recorded. A worker is at one request at a time, so that none dies of another's.
+A request about a machine or volume called `<function>-<number>-<when>` kills its worker at that step of that function,
+once; then there is a file of that name in DEATHS. A machine's name has `-` for `_`. `before` is when the step's effect
+has happened and nothing is recorded of it; `after`, when it has been recorded. A worker is at one request at a time, so
+that none dies of another's.
 """
 
 import ctypes
@@ -27,10 +28,11 @@ _at_work = threading.Lock()
 
 
 def mortal(name: str, function: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
-    """Run the function, and die at the step that the request's volume is called after."""
+    """Run the function, and die at the step that the request's machine or volume is called after."""
 
     def run(request: Any, ctx: Any) -> Any:
-        volume = getattr(request, "to_id", None) or request.id or ""
+        names = (getattr(request, name, None) for name in ("to_id", "id", "machine_name"))
+        about = next(filter(None, names), "")
         with _at_work:
             steps, taken = function(request, ctx), 0
             while True:
@@ -39,16 +41,16 @@ def mortal(name: str, function: Callable[[Any, Any], Any]) -> Callable[[Any, Any
                 except StopIteration as end:
                     return end.value
                 taken += 1
-                _die(volume, f"{name}-{taken}-before")
+                _die(about, f"{name}-{taken}-before")
                 yield step
-                _die(volume, f"{name}-{taken}-after")
+                _die(about, f"{name}-{taken}-after")
 
     return run
 
 
-def _die(volume: str, when: str) -> None:
-    death = Path(os.environ["DEATHS"]) / when
-    if volume == when and not death.exists():
+def _die(about: str, when: str) -> None:
+    death = Path(os.environ["DEATHS"]) / about
+    if about.replace("_", "-") == when.replace("_", "-") and not death.exists():
         death.touch()
         os.kill(os.getpid(), signal.SIGKILL)
 
@@ -65,6 +67,7 @@ def _born() -> int:
         return child
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     mine = {name for name in CATALOGUE if name.endswith("_volume") and name != "get_volume"}
+    mine |= {"create_machine", "delete_machine"}
     given = {name: mortal(name, one) if name in mine else one for name, one in CATALOGUE.items()}
     os._exit(worker(load(), given, UNDO))
 

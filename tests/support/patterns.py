@@ -21,6 +21,8 @@ def patterns() -> Iterator[tuple[str, str, bool]]:
     """Give where each pattern stands, its text, and whether it is looked for anywhere in a text."""
     for file in sorted(file for part in ("events", "functions") for file in (ROOT / part).rglob("*.py")):
         text = file.read_text("utf-8")
+        if "import re" not in text:
+            continue
         for node in ast.walk(ast.parse(text)):
             if isinstance(node, ast.Call) and (found := _pattern(node)):
                 yield f"{file.name}:{node.lineno}", found[0], found[1] or _is_searched_for(node, text)

@@ -3,37 +3,53 @@
 import asyncio
 import json
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from support.jetstream import Producer, until
 from support.machines import SPEC, TAGS, vms
+from support.mortal_workers import start_mortal
 from support.soap import Soap
-from support.stacks import data_of, dying_worker, messages_on, producing
+from support.stacks import data_of, messages_on, producing
 from vsphere_events.client import request_event
 from vsphere_events.cloud_event import CloudEvent
+from vsphere_functions.local import children
 from vsphere_functions.local.stack import Stack
 
 STEPS_OF_CREATE = 8
 STEPS_OF_DELETE = 6
+SECTIONS: dict[str, dict[str, object]] = {"nats": {"ack_wait_seconds": 1}, "limits": {"retry_seconds": 0.2}}
 
 
 @pytest.fixture(scope="module")
-def stack(vcsim_binary: object) -> Iterator[Stack]:
+def deaths(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("deaths")
+
+
+@pytest.fixture(scope="module")
+def stack(vcsim_binary: object, deaths: Path) -> Iterator[Stack]:
     assert vcsim_binary
-    with Stack(sections={"nats": {"ack_wait_seconds": 1}, "limits": {"retry_seconds": 0.2}}) as one:
+    with Stack(sections=SECTIONS) as one:
+        workers = start_mortal(one, deaths, 2)
+        try:
+            yield one
+        finally:
+            children.end(workers)
+
+
+@pytest.fixture
+def without_workers(vcsim_binary: object) -> Iterator[Stack]:
+    assert vcsim_binary
+    with Stack(sections=SECTIONS) as one:
         yield one
 
 
-async def taken_over(stack: Stack, producer: Producer, event: CloudEvent, dies_at: str) -> CloudEvent:
+async def taken_over(producer: Producer, event: CloudEvent) -> CloudEvent:
     """Let a worker die of the request and another one end it; the one result that there is."""
-    first = dying_worker(stack, dies_at)
     await producer.publish(event)
-    assert await asyncio.to_thread(first.wait, 60) == -9
-    second = stack.start_worker()
     result = await producer.result(event, 60)
     await producer.settled()
-    second.stop()
     function = event.type.split(".")[2]
     assert await messages_on(producer, event, function) == 1
     assert result.type.endswith(f".{function}.succeeded.v1")
@@ -42,16 +58,17 @@ async def taken_over(stack: Stack, producer: Producer, event: CloudEvent, dies_a
 
 @pytest.mark.parametrize("when", ["before", "after"])
 @pytest.mark.parametrize("step", range(1, STEPS_OF_CREATE + 1))
-def test_m08_a_create_is_ended_by_the_next_worker(stack: Stack, step: int, when: str) -> None:
-    name, before = f"worker-{step}-{when}", vms(stack.vcenter)
+def test_m08_a_create_is_ended_by_the_next_worker(stack: Stack, deaths: Path, step: int, when: str) -> None:
+    name, before = f"create-machine-{step}-{when}", vms(stack.vcenter)
     stack.vcenter.control.reset_calls()
 
     async def work(producer: Producer) -> None:
         event = request_event("create_machine", {"machineName": name, "providerSpec": SPEC})
-        result = await taken_over(stack, producer, event, f"create_machine:{step}:{when}")
+        result = await taken_over(producer, event)
         assert json.loads(data_of(result)["lastKnownState"])["phase"] == "ready"
 
     producing(stack, work)
+    assert (deaths / name).exists()
     assert vms(stack.vcenter) == sorted([*before, f"/DC0/vm/demo/machines/{name}"])
     # Killed before the clone was recorded, the next worker may ask for it again: the name is taken then.
     assert stack.vcenter.control.calls()["CloneVM_Task"] <= (2 if (step, when) == (1, "before") else 1)
@@ -60,31 +77,31 @@ def test_m08_a_create_is_ended_by_the_next_worker(stack: Stack, step: int, when:
 @pytest.mark.parametrize("when", ["before", "after"])
 @pytest.mark.parametrize("step", range(1, STEPS_OF_DELETE + 1))
 def test_m08_a_delete_is_ended_by_the_next_worker_and_reports_its_disks(
-    stack: Stack, step: int, when: str
+    stack: Stack, deaths: Path, step: int, when: str
 ) -> None:
-    name, before = f"worker-{step}-{when}-gone", vms(stack.vcenter)
+    name, before = f"delete-machine-{step}-{when}", vms(stack.vcenter)
     volume = f"[we ird (1)] vols-{step}-{when}/data.vmdk"
 
     async def work(producer: Producer) -> None:
-        maker = stack.start_worker()
         await producer.ask(request_event("create_machine", {"machineName": name, "providerSpec": SPEC}))
-        maker.stop()
         with Soap(stack.vcenter) as soap:
             soap.make_folder(volume.rpartition("/")[0])
             soap.create_disk(volume)
             soap.attach(soap.find(f"/DC0/vm/demo/machines/{name}"), volume)
         event = request_event("delete_machine", {"machineName": name, "providerSpec": {"tags": TAGS}})
-        result = await taken_over(stack, producer, event, f"delete_machine:{step}:{when}")
+        result = await taken_over(producer, event)
         assert [one["vmdkPath"] for one in data_of(result)["detachedVolumes"]] == [volume]
 
     producing(stack, work)
+    assert (deaths / name).exists()
     assert vms(stack.vcenter) == before
     with Soap(stack.vcenter) as soap:
         assert soap.disk_uuid(volume)
 
 
-def test_e13_a_create_whose_worker_is_told_to_end_is_ended_by_the_next_one(stack: Stack) -> None:
+def test_e13_a_create_whose_worker_is_told_to_end_is_ended_by_the_next_one(without_workers: Stack) -> None:
     """In the middle of its clone: that goes on, and the next worker waits for it."""
+    stack = without_workers
     before, control = vms(stack.vcenter), stack.vcenter.control
 
     async def work(producer: Producer) -> None:
