@@ -14,6 +14,7 @@ setup: $(VENV)/.ready  ## install everything into .venv
 demo: $(VENV)/.ready  ## start NATS, a simulated vCenter and a worker, and run the main job
 	$(BIN)/vsphere-functions demo
 
+# Bytecode is kept: three test processes and some two hundred that they start import the same modules.
 test: export PYTHONDONTWRITEBYTECODE :=
 test: $(VENV)/.ready  ## run the tests with coverage
 	$(BIN)/python -m vsphere_functions.local.tools vcsim govc natscli toxiproxy cloudevents kubeconform kustomize

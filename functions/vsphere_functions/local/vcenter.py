@@ -10,6 +10,7 @@ import shutil
 import ssl
 import subprocess
 from collections import Counter
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self
 from urllib.parse import urlsplit
@@ -170,7 +171,7 @@ class SimulatedVCenter:
 
     def start(self) -> Self:
         """Start it and wait until it says where it listens."""
-        (binary,) = ensure("vcsim")
+        binary = _built("vcsim")
         self._process = subprocess.Popen(  # noqa: S603 - the binary that we built
             [binary, *self._options],
             stdin=subprocess.PIPE,
@@ -215,9 +216,15 @@ class SimulatedVCenter:
         self.ca_file, self.key_file, self.home = (Path(ready[name]) for name in ("cert", "key", "home"))
 
 
+@cache
+def _built(name: str) -> Path:
+    """Give a tool, looked for once: each look hashes its sources."""
+    return ensure(name)[0]
+
+
 def govc(environment: Mapping[str, str], *arguments: str) -> Any:
     """Run govc and give its output: a value with `-json` among the arguments, else text."""
-    (binary,) = ensure("govc")
+    binary = _built("govc")
     done = subprocess.run(  # noqa: S603 - the binary that we built
         [binary, *arguments], env={**os.environ, **environment}, capture_output=True, text=True, check=False
     )
