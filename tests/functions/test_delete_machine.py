@@ -19,6 +19,7 @@ from support.machines import (
     extra,
     foreign,
     info,
+    listing,
     shut_down,
     status,
     vms,
@@ -298,6 +299,7 @@ def test_m24_a_machine_out_of_reach_is_neither_deleted_nor_absent(
             failed = error_of(asked, ctx)
             assert (failed.code, failed.provider_id) == (Code.UNAVAILABLE, str(made.provider_id))
             assert state in failed.message
+        assert listing(ctx).machine_list == {str(made.provider_id): "worker-1"}
     assert OURS in vms(vcenter)
 
 
