@@ -12,6 +12,7 @@ from support.proxy import Proxy
 from support.soap import Soap
 from support.volumes import contents, creating, duplicating, get, with_stores
 from support.volumes import create as create_volume
+from support.wire import without_config
 from vsphere_events.code import Code
 from vsphere_events.error import CallError
 from vsphere_events.volume import CopyVolumeRequest, CreateVolumeRequest
@@ -130,6 +131,30 @@ def test_a_machine_that_is_finished_and_not_answered_is_undone(shared_vcenter: S
     with at(shared_vcenter) as ctx:
         undo(ctx, create(ctx).last_known_state)
     assert vms(shared_vcenter) == before
+
+
+def test_a_copy_of_the_machine_that_carries_its_mark_is_not_undone(vcenter: SimulatedVCenter) -> None:
+    """vCenter's own clones and restores carry it, the request's name included."""
+    with at(vcenter) as ctx:
+        made = create(ctx)
+        copy = foreign(vcenter, "copy")
+        mark = extra(vcenter)["vspherefunctions.mark"]
+        vcenter.govc("vm.change", "-dc", "DC0", "-vm", copy, "-e", f"vspherefunctions.mark={mark}")
+        undo(ctx, made.last_known_state)
+    assert OURS not in vms(vcenter)
+    assert copy in vms(vcenter)
+
+
+def test_nothing_is_undone_while_a_vm_that_may_be_it_cannot_be_read(
+    vcenter: SimulatedVCenter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with at(vcenter) as ctx:
+        state = create(ctx).last_known_state
+        without_config(monkeypatch, "worker-1")
+        assert error_of(undo, ctx, state).code is Code.UNAVAILABLE
+        monkeypatch.undo()
+        undo(ctx, state)
+    assert OURS not in vms(vcenter)
 
 
 def test_what_a_create_has_adopted_is_not_its_own_to_undo(shared_vcenter: SimulatedVCenter) -> None:

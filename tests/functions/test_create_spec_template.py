@@ -76,6 +76,14 @@ def test_a_name_means_templates_and_no_machine(vcenter: SimulatedVCenter) -> Non
     assert [one.field for one in refused.details] == ["providerSpec.templateVM"]
 
 
+def test_a_template_that_was_moved_from_its_path_is_not_cloned_from_memory(vcenter: SimulatedVCenter) -> None:
+    with at(vcenter) as ctx:
+        create(ctx)
+        vcenter.govc("object.mv", TEMPLATE, "/DC0/vm/demo")
+        refused = error_of(create, ctx, "worker-2")
+    assert [one.field for one in refused.details] == ["providerSpec.templateVM"]
+
+
 def test_a_template_of_a_reference_that_moved_is_looked_up_anew(vcenter: SimulatedVCenter) -> None:
     reference = info(vcenter, TEMPLATE)["self"]["value"]
     with at(vcenter) as ctx:

@@ -295,7 +295,7 @@ def test_m24_a_machine_out_of_reach_is_neither_deleted_nor_absent(
     with at(vcenter) as ctx:
         made = create(ctx)
         vcenter.govc("vm.change", "-dc", "DC0", "-vm", OURS, "-e", f"SET.runtime.connectionState={state}")
-        for asked in (delete, status, shut_down):
+        for asked in (create, delete, status, shut_down):
             failed = error_of(asked, ctx)
             assert (failed.code, failed.provider_id) == (Code.UNAVAILABLE, str(made.provider_id))
             assert state in failed.message
