@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 import ssl
+import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,6 +24,7 @@ from support.nats_files import (
     as_user,
     make_and_delete,
     refusals,
+    seed,
     server,
     settings,
     stack_on,
@@ -36,6 +38,7 @@ from vsphere_functions.hosts.nats_files import variable
 from vsphere_functions.hosts.nats_permissions import users
 from vsphere_functions.hosts.nats_setup import setup
 from vsphere_functions.local.nats_server import NatsServer
+from vsphere_functions.local.tools import ensure
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -56,8 +59,8 @@ PUBLISH: dict[str, set[str]] = {
     "vsphere.progress.blue.create_machine.x": set(),
     "vsphere.dead.default.create_machine": {WORKER},
     "vsphere.dead.blue.create_machine": set(),
-    f"$JS.API.CONSUMER.INFO.{REQUESTS}.default-create_machine": {SETUP, WORKER},
-    f"$JS.API.CONSUMER.INFO.{REQUESTS}.blue-create_machine": {SETUP},
+    f"$JS.API.CONSUMER.INFO.{REQUESTS}.default-create_machine": {SETUP, WORKER, OPERATOR},
+    f"$JS.API.CONSUMER.INFO.{REQUESTS}.blue-create_machine": {SETUP, OPERATOR},
     f"$JS.API.CONSUMER.MSG.NEXT.{REQUESTS}.default-create_machine": {SETUP, WORKER},
     f"$JS.API.CONSUMER.MSG.NEXT.{REQUESTS}.blue-create_machine": {SETUP},
     f"$JS.ACK.{REQUESTS}.default-create_machine.1.1.1.1.1": {WORKER},
@@ -67,7 +70,7 @@ PUBLISH: dict[str, set[str]] = {
     "$KV.vsphere_leases.x": {WORKER},
     "$JS.API.DIRECT.GET.KV_vsphere_operations.$KV.vsphere_operations.x": {SETUP, WORKER, OPERATOR},
     "$JS.API.DIRECT.GET.KV_vsphere_identities.$KV.vsphere_identities.x": {SETUP, WORKER},
-    "$JS.API.DIRECT.GET.KV_vsphere_leases.$KV.vsphere_leases.x": {SETUP, WORKER},
+    "$JS.API.DIRECT.GET.KV_vsphere_leases.$KV.vsphere_leases.x": {SETUP, WORKER, OPERATOR},
     "$JS.API.DIRECT.GET.KV_vsphere_operations": {SETUP},
     "$JS.API.DIRECT.GET.KV_vsphere_identities": {SETUP, WORKER},
     "$JS.API.DIRECT.GET.KV_vsphere_leases": {SETUP, WORKER},
@@ -78,12 +81,24 @@ PUBLISH: dict[str, set[str]] = {
     f"$JS.API.DIRECT.GET.{DEAD}": {SETUP, OPERATOR},
     f"$JS.API.STREAM.MSG.GET.{RESULTS}": {SETUP},
     f"$JS.API.STREAM.MSG.GET.{REQUESTS}": {SETUP},
+    "$JS.API.INFO": {SETUP, OPERATOR},
+    "$JS.API.STREAM.LIST": {SETUP, OPERATOR},
+    "$JS.API.STREAM.NAMES": {SETUP, OPERATOR},
+    **{
+        f"$JS.API.{asks}.{stream}": {SETUP, OPERATOR}
+        for asks in ("STREAM.INFO", "CONSUMER.LIST", "CONSUMER.NAMES")
+        for stream in (REQUESTS, RESULTS, DEAD, "KV_vsphere_operations", "KV_vsphere_leases")
+    },
+    "$JS.API.STREAM.INFO.OTHER": {SETUP},
     f"$JS.API.STREAM.MSG.DELETE.{DEAD}": {SETUP, OPERATOR},
     f"$JS.API.STREAM.MSG.DELETE.{REQUESTS}": {SETUP},
     f"$JS.API.STREAM.PURGE.{REQUESTS}": {SETUP},
+    f"$JS.API.STREAM.UPDATE.{REQUESTS}": {SETUP},
     f"$JS.API.STREAM.DELETE.{RESULTS}": {SETUP},
     "$JS.API.STREAM.CREATE.OTHER": {SETUP},
     f"$JS.API.CONSUMER.CREATE.{RESULTS}": {SETUP},
+    f"$JS.API.CONSUMER.CREATE.{RESULTS}.x.vsphere.result.default.>": {SETUP},
+    f"$JS.API.CONSUMER.PAUSE.{REQUESTS}.default-create_machine": {SETUP},
     f"$JS.API.CONSUMER.DELETE.{REQUESTS}.default-create_machine": {SETUP},
     "_INBOX_producer-default.x": set(),
     "other": set(),
@@ -92,10 +107,10 @@ PUBLISH: dict[str, set[str]] = {
 }
 """Who may publish what, as the design says, and everybody else not; the domain's names open no way around."""
 SUBSCRIBE: dict[str, set[str]] = {
-    "vsphere.result.default.>": {PRODUCER},
+    "vsphere.result.default.>": {PRODUCER, OPERATOR},
     "vsphere.result.>": set(),
     "vsphere.result.blue.create_machine.x": set(),
-    "vsphere.progress.default.>": {PRODUCER},
+    "vsphere.progress.default.>": {PRODUCER, OPERATOR},
     "vsphere.progress.blue.>": set(),
     "vsphere.request.default.>": set(),
     "vsphere.dead.>": set(),
@@ -230,3 +245,41 @@ def test_the_files_of_the_repository_differ_only_in_the_keys(folder: Path) -> No
         assert without == re.sub(r"nkey: \$[A-Z_]+_NKEY", "nkey: *", text)
         assert path.read_text() == text
     assert variable("producer-default") == "PRODUCER_DEFAULT_NKEY"
+
+
+def test_an_operator_can_give_the_commands_of_the_guide(
+    hub: NatsServer, folder: Path, tmp_path: Path
+) -> None:
+    """Those of "Where to look first" and of the sections after it, as `nats` itself asks."""
+    (nats_cli,) = ensure("natscli")
+    setup(settings(folder, SETUP, hub.url))
+    subject, key = "vsphere.result.default.create_machine.x", "default.worker-1"
+
+    async def fill() -> None:
+        async with connected(settings(folder, WORKER, hub.url)) as client:
+            for one in (subject, f"$KV.vsphere_leases.{key}"):
+                await client.request(one, b"what is there", timeout=60)
+
+    def told(name: str, *arguments: str) -> str:
+        place = ("--server", hub.url, "--tlsca", str(folder / "tls" / "ca.crt"), "--timeout", "60s")
+        user = ("--nkey", seed(folder, name), "--inbox-prefix", f"_INBOX_{name}")
+        done = subprocess.run(
+            [nats_cli, *place, *user, *arguments],
+            env={"HOME": str(tmp_path)},
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=100,
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    asyncio.run(fill())
+    assert RESULTS in told(OPERATOR, "stream", "report")
+    assert "default-create_machine" in told(OPERATOR, "consumer", "report", REQUESTS)
+    assert "First Sequence" in told(OPERATOR, "stream", "info", REQUESTS)
+    assert f"$KV.vsphere_leases.{key}" in told(OPERATOR, "stream", "subjects", "KV_vsphere_leases")
+    assert "what is there" in told(OPERATOR, "kv", "get", "vsphere_leases", key)
+    for name in (OPERATOR, PRODUCER):
+        assert "what is there" in told(name, "req", f"$JS.API.DIRECT.GET.{RESULTS}.{subject}", "")
+    told(SETUP, "stream", "purge", REQUESTS, "--force", "--subject", "vsphere.request.default.create_machine")

@@ -20,6 +20,7 @@ from vsphere_events.client import Client, SyncClient
 from vsphere_events.code import Code
 from vsphere_events.error import CallError
 from vsphere_functions.cli.commands import app
+from vsphere_functions.hosts.nats_permissions import users
 from vsphere_functions.hosts.nats_setup import setup
 from vsphere_functions.local.examples import example
 from vsphere_functions.local.nats_server import NatsServer
@@ -70,6 +71,19 @@ def test_they_are_enough_for_machines(vcsim_binary: Path, producer: dict[str, An
         client.shut_down_machine(example("shut_down_machine"))
         assert client.delete_machine(example("delete_machine")).provider_id == made.provider_id
         assert "ermissions" not in stack.nats.log.replace("with permissions", "")
+
+
+def test_the_guide_grants_an_operator_all_that_the_generated_files_do() -> None:
+    def covered(subject: str) -> bool:
+        return any(
+            re.fullmatch(re.escape(one).replace(r"\*", r"[^.]+").replace(">", ".+"), subject) for one in said
+        )
+
+    (operator,) = (one for one in users(["default"]) if one.name == "operator")
+    said = re.findall(r'"(.*?)"', configuration().partition("{user: operator,")[2])
+    assert [one for one in (*operator.publish, *operator.subscribe) if not covered(one)] == [
+        "_INBOX_operator.>"
+    ]
 
 
 def test_a_list_needs_the_direct_get_of_many(vcsim_binary: Path, producer: dict[str, Any]) -> None:

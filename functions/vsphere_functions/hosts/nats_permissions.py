@@ -35,7 +35,12 @@ def users(labels: Iterable[str]) -> list[User]:
         _user("setup", "makes streams, consumers and buckets", ["$JS.API.>"]),
         _user("worker", "works on requests; the HTTP host does the same", _worker(labels)),
         *(_producer(label) for label in labels),
-        _user("operator", "reads, redrives and purges dead letters, and sends requests", _operator(labels)),
+        _user(
+            "operator",
+            "looks at everything, redrives and purges dead letters, and sends requests",
+            _operator(labels),
+            (_all(channel, label) for label in labels for channel in (Channel.RESULT, Channel.PROGRESS)),
+        ),
         _leaf(labels),
     ]
 
@@ -94,6 +99,7 @@ def _worker(labels: Iterable[str]) -> Iterator[str]:
 
 
 def _operator(labels: Iterable[str]) -> Iterator[str]:
+    yield from _looks()
     yield f"{_GET}.{DEAD}"
     yield f"$JS.API.STREAM.MSG.DELETE.{DEAD}"
     yield f"$KV.{Bucket.OPERATIONS}.>"
@@ -102,6 +108,17 @@ def _operator(labels: Iterable[str]) -> Iterator[str]:
         yield _all(Channel.REQUEST, label)
         yield _all(Channel.RESULT, label)
         yield f"{_GET}.{RESULTS}.{_all(Channel.RESULT, label)}"
+
+
+def _looks() -> Iterator[str]:
+    """Name what `nats stream report`, `consumer report`, `stream subjects` and `kv get` ask, which changes nothing."""
+    yield from ("$JS.API.INFO", "$JS.API.STREAM.LIST", "$JS.API.STREAM.NAMES")
+    for stream in (REQUESTS, RESULTS, DEAD, *(f"KV_{bucket}" for bucket in Bucket)):
+        yield f"$JS.API.STREAM.INFO.{stream}"
+        yield f"$JS.API.CONSUMER.LIST.{stream}"
+        yield f"$JS.API.CONSUMER.NAMES.{stream}"
+        yield f"$JS.API.CONSUMER.INFO.{stream}.*"
+    yield f"{_GET}.KV_{Bucket.LEASES}.>"
 
 
 def _all(channel: Channel, label: str) -> str:
