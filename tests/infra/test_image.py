@@ -142,7 +142,9 @@ def test_the_dockerfile_agrees_with_the_code() -> None:
     (user,) = final.all("USER")
     assert re.fullmatch(r"[1-9]\d+:[1-9]\d+", user), "Kubernetes knows no other names"
     assert final.all("WORKDIR") == [facts.HOME]
-    assert final.pairs("ENV")["PORT"] == str(Http().port) == str(facts.HTTP_PORT)
+    given = final.pairs("ENV")
+    assert given["PORT"] == str(Http().port) == str(facts.HTTP_PORT)
+    assert given["TMPDIR"] == "/dev/shm", "with a read-only root, gunicorn finds no other place"
     assert final.all("EXPOSE") == [f"{Http().port} {Worker().health_port}"]
     assert final.all("COPY") == [f"--from=build {facts.HOME} {facts.HOME}"]
     assert final.pairs("LABEL")["org.opencontainers.image.licenses"] == "Apache-2.0"
@@ -167,6 +169,21 @@ def test_everything_that_is_installed_is_pinned_by_hash() -> None:
     said = " ".join(installs)
     for name in ("runtime", "build"):
         assert f"--require-hashes --requirement requirements/{name}.txt" in said
+
+
+def test_the_build_leaves_a_list_of_what_is_in_the_image_and_no_installer() -> None:
+    """That the list is whole, and that no pip is there, `make image-check` shows by building."""
+    builder, _ = stages(FOLDER / "Dockerfile")
+    (sbom,) = [rest for rest in builder.all("RUN") if "cyclonedx-py environment" in rest]
+    assert sbom.split()[-3:] == ["--output-file", f"{facts.HOME}/sbom.cdx.json", f"{facts.HOME}/bin/python"]
+    (made,) = [
+        one
+        for rest in builder.all("RUN")
+        for one in rest.split("&&")
+        if f"venv --without-pip {facts.HOME}" in one
+    ]
+    assert builder.all("RUN")[-1] == sbom, "what is installed after it would not be in it"
+    assert made
 
 
 def test_the_build_context_has_what_is_copied_and_no_more() -> None:

@@ -15,14 +15,17 @@ from typer.testing import CliRunner
 
 from support.doctor import FAULT, FINE, INSTALLATION, WARNING, Servers, bad, set_up, settings
 from support.machines import vms
+from vsphere_events.functions import FUNCTIONS
 from vsphere_functions.cli.commands import app
 from vsphere_functions.hosts.doctor import examine
 from vsphere_functions.hosts.findings import Finding, Severity, clock, worst
 from vsphere_functions.hosts.nats_connection import connected
+from vsphere_functions.hosts.nats_names import DEAD, REQUESTS, RESULTS
 from vsphere_functions.hosts.nats_setup import setup
 from vsphere_functions.local.nats_server import NatsServer
 from vsphere_functions.local.vcenter import SimulatedVCenter
 from vsphere_functions.runtime.settings import Settings
+from vsphere_functions.runtime.store import Bucket
 
 READS = {
     *(
@@ -145,6 +148,22 @@ def test_files_that_cannot_be_read_are_named(ready: Servers) -> None:
     assert "vcenters.default.password_file: /nowhere/password" in found[0].says
 
 
+def test_without_a_vcenter_every_request_would_be_refused(ready: Servers) -> None:
+    server, vcenter = ready
+    (found,) = bad(settings(server, vcenter, store=None).model_copy(update={"vcenters": {}}))
+    assert (found.part, found.severity, found.says) == ("settings", FAULT, "no vCenter is configured")
+    assert "[vcenters.default]" in found.do
+
+
+def test_a_server_that_is_too_old_is_named(ready: Servers, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The one that is there is, for a bundle that needs a newer one."""
+    monkeypatch.setattr("vsphere_functions.hosts.doctor_nats.OLDEST", (99, 1))
+    (found,) = bad(settings(*ready))
+    assert (found.part, found.severity) == ("nats", FAULT)
+    assert "is too old" in found.says
+    assert "99.1" in found.do
+
+
 @pytest.mark.parametrize(
     ("privilege", "part", "says"),
     [
@@ -177,8 +196,9 @@ def test_a_small_payload_and_streams_that_are_not_there(
         found = {one.part: one for one in bad(settings(server, shared_vcenter))}
     assert found["nats payload"].severity is severity
     assert "max_payload" in found["nats payload"].do
-    assert {"nats VSPHERE_REQUESTS", "nats consumers", "nats bucket vsphere_leases"} <= found.keys()
-    assert "setup" in found["nats VSPHERE_REQUESTS"].do
+    missing = {"consumers", REQUESTS, RESULTS, DEAD, *(f"bucket {bucket}" for bucket in Bucket)}
+    assert found.keys() == {"nats payload", *(f"nats {part}" for part in missing)}
+    assert all("setup" in one.do for part, one in found.items() if part != "nats payload")
 
 
 def test_what_the_user_may_not_do_is_named(ready: Servers, tmp_path: Path) -> None:
@@ -198,6 +218,27 @@ def test_what_the_user_may_not_do_is_named(ready: Servers, tmp_path: Path) -> No
     assert any(one.part == "nats bucket vsphere_identities" for one in found)
     assert ("nats", FAULT) in {(one.part, one.severity) for one in refused}
     assert "nats.user" in refused[0].do
+
+
+def test_everything_that_a_worker_asks_of_nats_is_asked_for(ready: Servers, tmp_path: Path) -> None:
+    """A user that may do nothing is told of each."""
+    users = """authorization { users = [
+      {user: all, password: p}
+      {user: none, password: p, permissions: {publish: {deny: ["vsphere.>", "$KV.>", "$JS.>"]}}}
+    ]}"""
+    with NatsServer(config=users, store=tmp_path) as server:
+        setup(settings(server, ready[1], nats={"user": "all", "password": "p"}))
+        found = bad(settings(server, ready[1], nats={"user": "none", "password": "p"}))
+    said = {one.says.split('"')[1] for one in found if one.part == "nats permissions"}
+    wanted = {f"vsphere.{channel}.default.{name}" for channel in ("request", "dead") for name in FUNCTIONS}
+    wanted |= {
+        f"vsphere.{one}.default.{name}.self-check" for one in ("result", "progress") for name in FUNCTIONS
+    }
+    wanted |= {f"$js.api.consumer.info.vsphere_requests.default-{name}" for name in FUNCTIONS}
+    wanted |= {f"$kv.{bucket}.self-check" for bucket in Bucket}
+    wanted |= {f"$js.api.direct.get.kv_{bucket}.$kv.{bucket}.self-check" for bucket in Bucket}
+    wanted |= {f"$js.api.direct.get.kv_{bucket}" for bucket in (Bucket.IDENTITIES, Bucket.LEASES)}
+    assert said == wanted
 
 
 @pytest.mark.parametrize(

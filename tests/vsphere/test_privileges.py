@@ -77,6 +77,11 @@ FIELDS = {
     "vAppConfig": "VApp.InstanceConfig",
 }
 """What VirtualMachineConfigSpec's fields ask for, of those that the gateway sets."""
+DEVICES = {
+    f"VirtualMachine.Config.{name}"
+    for name in ("AddExistingDisk", "AddNewDisk", "AddRemoveDevice", "DiskExtend", "EditDevice", "RemoveDisk")
+}
+"""What `deviceChange` asks for, by what is done with which device."""
 
 
 def texts(folder: Path) -> Iterator[str]:
@@ -106,6 +111,11 @@ def test_every_field_of_a_machine_that_is_set_has_its_privilege_in_the_table() -
     fields = {name for name in FIELDS if hasattr(vim.vm.ConfigSpec(), name)}
     assert fields == FIELDS.keys()
     assert set(FIELDS.values()) <= {one.id for one in PRIVILEGES if one.on is On.FOLDER}
+
+
+def test_the_table_has_no_privilege_that_nothing_asks_for() -> None:
+    asked = set().union(*METHODS.values()) | set(FIELDS.values()) | DEVICES | {"System.Read", "System.View"}
+    assert {one.id for one in PRIVILEGES} - asked == set()
 
 
 @pytest.mark.parametrize("function", CATALOGUE)
