@@ -5,6 +5,8 @@ from dataclasses import dataclass
 
 from vsphere_events.code import Code
 
+_TOLD = 3  # details in one line
+
 
 @dataclass(frozen=True, slots=True)
 class Detail:
@@ -18,8 +20,8 @@ class Detail:
 class CallError(Exception):
     """A call that failed: its code, message, details, and what a caller needs to resume.
 
-    `str()` renders Gardener's one-line form; there, brackets of the message are balanced, since its decoder
-    counts them. `message` stays as it was given.
+    `str()` renders Gardener's one-line form with the first details; there, brackets are balanced, since its
+    decoder counts them. `message` stays as it was given.
     """
 
     def __init__(
@@ -41,8 +43,19 @@ class CallError(Exception):
         self.last_known_state = last_known_state
 
     def __str__(self) -> str:
-        """Render `machine codes error: code = [X] message = [Y]` (Gardener, machine codes, status)."""
-        return f"machine codes error: code = [{self.code}] message = [{_balanced(self.message)}]"
+        """Render `machine codes error: code = [X] message = [Y]` (Gardener, machine codes, status).
+
+        Y is the message and the first details. These hold names of the request, so a log has the message alone.
+        """
+        return f"machine codes error: code = [{self.code}] message = [{_balanced(self._whole())}]"
+
+    def _whole(self) -> str:
+        """Return the message with what it does not say yet of the details: where, and why."""
+        more = [one for one in self.details if one.reason not in self.message]
+        told = [f"{one.field}: {one.reason}" if one.field else one.reason for one in more[:_TOLD]]
+        if len(more) > _TOLD:
+            told.append(f"and {len(more) - _TOLD} more")
+        return f"{self.message}: {'; '.join(told)}" if told else self.message
 
 
 def _balanced(text: str) -> str:

@@ -29,6 +29,15 @@ def _fits(name: str) -> str:
     return name
 
 
+def _unescaped(name: str) -> str:
+    """Refuse what vSphere stores escaped: it can name no node, and the clone fails at the folder of its files."""
+    if re.search(r"[%/\\]", name):
+        raise ValueError(
+            "has a slash, a backslash or a percent sign; use lower-case letters, digits, dashes and dots, as nodes do"
+        )
+    return name
+
+
 MachineName = Annotated[  # at most as long as vSphere takes
     str,
     Field(min_length=1, max_length=_LONGEST_NAME),
@@ -36,6 +45,11 @@ MachineName = Annotated[  # at most as long as vSphere takes
     AfterValidator(_no_folder),
     AfterValidator(_fits),
 ]
+NewMachineName = (
+    Annotated[  # what a create takes; a VM of another name can be there, and is found and deleted
+        MachineName, AfterValidator(_unescaped), Field(json_schema_extra={"pattern": r"^[^/\\%]*$"})
+    ]
+)
 PageSize = Annotated[Int, Field(ge=1, le=5000)]  # 10,000 rows are 1 MB, the usual payload limit
 
 _ANY_NAME = "any"
@@ -107,7 +121,7 @@ class Call(Model):
 class CreateMachineRequest(Call):
     """Make a machine of this name, or finish the one that an earlier delivery began."""
 
-    machine_name: MachineName
+    machine_name: NewMachineName
     provider_spec: CreateSpec
     last_known_state: State | None = None
 

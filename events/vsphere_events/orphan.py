@@ -10,7 +10,9 @@ from vsphere_events.model import plain
 
 _PARTS = 4  # kind, then three that say which
 _LONGEST = 1024  # of each; no name is longer
-_OBJECT = re.compile(r"[!-~]+")  # what vCenter can be asked for
+_VM = re.compile(r"vm-[0-9]+")
+_UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_DIGEST = re.compile(r"[0-9a-f]{12}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,11 +46,13 @@ def parse_orphan_id(text: object) -> Orphaned:
     """Return what an id names; ValueError for what no answer ever gave."""
     kind, *rest = plain(text).split("/", _PARTS - 1) if isinstance(text, str) else [""]
     if len(rest) == _PARTS - 1 and all(0 < len(one) <= _LONGEST for one in rest):
-        if kind == "machine" and _OBJECT.fullmatch(rest[0]):
+        if kind == "machine" and _VM.fullmatch(rest[0]) and _UUID.fullmatch(rest[1]):
             return OrphanMachine(*rest)
-        if kind == "volume":
+        if kind == "volume" and _DIGEST.fullmatch(rest[2]):
             return OrphanVolume(*rest)
-    raise ValueError("is no id that find_orphans has given")
+    raise ValueError(
+        "is no id that find_orphans gives: machine/<reference>/<uuid>/<name> or volume/<store>/<id>/<digest>"
+    )
 
 
 def _read(value: object) -> object:

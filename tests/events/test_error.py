@@ -41,6 +41,22 @@ def test_balanced_brackets_are_kept_and_the_message_itself_is_never_changed() ->
     assert error.message.endswith("] or [")
 
 
+def test_the_rendered_form_says_what_the_first_details_say_and_the_message_does_not() -> None:
+    details = [Detail(f"no network [n{at}", f"providerSpec.networks.{at}.name", ("a",)) for at in range(5)]
+    error = CallError(Code.INVALID_ARGUMENT, "5 problems", details=details)
+    assert str(error) == (
+        "machine codes error: code = [InvalidArgument] message = [5 problems: "
+        "providerSpec.networks.0.name: no network (n0; providerSpec.networks.1.name: no network (n1; "
+        "providerSpec.networks.2.name: no network (n2; and 2 more]"
+    )
+    assert error.message == "5 problems"
+    said = CallError(
+        Code.PERMISSION_DENIED, "privilege A is missing", details=[Detail("privilege A is missing")]
+    )
+    assert str(said).endswith("message = [privilege A is missing]")
+    assert str(CallError(Code.INVALID_ARGUMENT, "m", details=[Detail("r")])).endswith("message = [m: r]")
+
+
 def test_the_codes_are_numbered_as_gardener_numbers_them() -> None:
     numbers = {code.number: code.value for code in Code}
     assert list(numbers) == list(range(18))

@@ -130,10 +130,24 @@ def test_all_violations_come_at_once_with_their_paths() -> None:
     }
 
 
-@pytest.mark.parametrize("name", ["a", "x" * 80, "ä" * 80, "a%2fb/c\\d", "VM Köln €", "[odd", "%"])
+@pytest.mark.parametrize("name", ["a", "x" * 80, "ä" * 80, "VM Köln €", "[odd"])
 def test_a_machine_name_of_80_characters_with_any_printable_ones_is_taken(name: str) -> None:
-    """M11, M12."""
+    """M12."""
     assert CreateMachineRequest.parse({"machineName": name, "providerSpec": SPEC}).machine_name == name
+
+
+@pytest.mark.parametrize("name", ["nc/3", "../evil", "nc%2f5", "nc\\6", "%"])
+def test_a_name_that_vsphere_escapes_is_looked_up_but_not_made(name: str) -> None:
+    """M11: the clone of such a VM fails at its folder on the datastore, after folders were made for it."""
+    for making in ("create_machine", "initialize_machine"):
+        data = MINIMAL[making] | {"machineName": name}
+        assert _fields(FUNCTIONS[making].request, data) == ["machineName"]
+    (refused,) = ValidateMachineRequest.parse({"machineName": name, "providerSpec": SPEC}).violations()
+    assert refused.field == "machineName"
+    assert "letters, digits, dashes and dots" in refused.reason
+    for finding in ("delete_machine", "get_machine_status", "shut_down_machine", "attach_volume"):
+        request = FUNCTIONS[finding].request.parse(MINIMAL[finding] | {"machineName": name})
+        assert request.wire()["machineName"] == name
 
 
 @pytest.mark.parametrize(
@@ -199,7 +213,13 @@ def test_an_orphan_sweep_names_machines() -> None:
     [
         *("vm-1", "machine/vm-1/x", "machine/vm-1//w1", "volume/a/b/", "disk/a/b/c", "", 7),
         *("machine/vm-1\0/u/w1", "machine/vm \u00fc/u/w1", "machine/vm-1\ud800/u/w1", "volume/a/b\n/c"),
-        f"volume/a/{'b' * 1025}/c",
+        *(
+            "machine/vm-1/xx/foo",
+            "volume/a/b/c",
+            f"machine/group-1/{UUID}/w1",
+            f"machine/vm-1/{UUID.upper()}/w1",
+        ),
+        f"volume/a/{'b' * 1025}/0123456789ab",
     ],
 )
 def test_a_sweep_deletes_by_ids_that_an_answer_gave_and_no_more_than_a_hundred(text: object) -> None:

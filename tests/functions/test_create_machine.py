@@ -209,6 +209,7 @@ def test_m04_a_name_taken_by_ours_of_another_spec_is_left_alone(vcenter: Simulat
         refused = error_of(create, ctx, memory=8192)
     assert refused.code is Code.ALREADY_EXISTS
     assert refused.provider_id == str(made.provider_id)
+    assert "delete it first, or take another name" in refused.message
     assert info(vcenter)["config"]["hardware"]["memoryMB"] == 4096
 
 

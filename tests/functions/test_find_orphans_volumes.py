@@ -136,7 +136,7 @@ def test_a_store_that_is_out_of_reach_is_told(vcenter: SimulatedVCenter) -> None
         cut(creating(ctx), 5)
         found = sweep(ctx, delete=["volume/gone/data-1/0123456789ab"])
         assert (found.unknown, found.deleted) == (("store gone",), ())
-        assert error_of(sweep, ctx, delete=["volume/none/a/b"]).code is Code.INVALID_ARGUMENT
+        assert error_of(sweep, ctx, delete=["volume/none/a/0123456789ab"]).code is Code.INVALID_ARGUMENT
 
 
 @pytest.mark.parametrize("destroyed", [False, True])

@@ -2,6 +2,7 @@
 
 Promises: every violation of the request, every name that means nothing or too much, and every privilege that the
 account lacks, at once; succeeded even when there are some. What a name could mean instead is among the candidates.
+Whether a machine of the name stands already it does not look: a create finishes that one, or ends AlreadyExists.
 Source: the checks of create_machine; HasUserPrivilegeOnEntities of the vSphere API.
 """
 

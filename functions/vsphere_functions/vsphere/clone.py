@@ -8,7 +8,6 @@ from vsphere_functions.vsphere.find import adopt, refs_of
 from vsphere_functions.vsphere.follow import follow, stop
 from vsphere_functions.vsphere.identity import BORN, DETACHED, MARK
 from vsphere_functions.vsphere.machine import BOOTSTRAP, IDENTITY, WHOLE, Machine, keyed, read_machines
-from vsphere_functions.vsphere.names import escape
 from vsphere_functions.vsphere.place import Place
 from vsphere_functions.vsphere.ref import Ref
 from vsphere_functions.vsphere.specs import clone_spec
@@ -53,7 +52,7 @@ def _clone(vcenter: VCenter, want: Wanted, place: Place) -> Steps[Ref]:
         place.template,
         "CloneVM_Task",
         folder=place.folder,
-        name=escape(want.machine),
+        name=want.machine,
         spec=clone_spec(want, place, choose_datastore(vcenter, want, place, extra), extra),
     )
     state = want.state(vcenter)

@@ -50,7 +50,8 @@ def adopt(machine: Machine, want: Wanted) -> Machine:
     if mark.digest != want.digest:
         raise CallError(
             Code.ALREADY_EXISTS,
-            f"machine {want.machine!r} stands already, made from another spec; it was left alone",
+            f"machine {want.machine!r} stands already, made from another spec; it was left alone: "
+            "delete it first, or take another name",
             provider_id=str(provider_id(machine)),
         )
     if machine.detached:

@@ -8,7 +8,6 @@ from pyVmomi import vim
 from vsphere_events.provider_spec import CreateSpec
 from vsphere_functions.vsphere.disks import KIB_PER_GIB
 from vsphere_functions.vsphere.hardware import config_fields, hardware
-from vsphere_functions.vsphere.names import escape
 from vsphere_functions.vsphere.network import card_changes
 from vsphere_functions.vsphere.place import Place
 from vsphere_functions.vsphere.reconfigure import NEW_DISK, options
@@ -76,7 +75,7 @@ def storage_question(want: Wanted, place: Place, extra: Mapping[str, str]) -> An
         type="clone",
         vm=reference(place.template),
         folder=reference(place.folder),
-        cloneName=escape(want.machine),
+        cloneName=want.machine,
         cloneSpec=clone_spec(want, place, None, extra),
         podSelectionSpec=drs.PodSelectionSpec(
             storagePod=pod,
