@@ -190,6 +190,17 @@ def test_nobody_connects_without_a_key_or_without_tls(hub: NatsServer, folder: P
         asyncio.run(ask())
 
 
+def test_the_end_of_a_connection_over_tls_is_no_line_of_a_log(
+    hub: NatsServer, folder: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def look() -> None:
+        async with connected(settings(folder, WORKER, hub.url)):
+            pass
+
+    asyncio.run(look())
+    assert caplog.messages == []
+
+
 @pytest.mark.parametrize("encrypted", [True, False])
 def test_what_lies_on_disk_is_encrypted(folder: Path, encrypted: bool) -> None:
     """Without the cipher, the same look finds it."""

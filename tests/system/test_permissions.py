@@ -20,6 +20,7 @@ from vsphere_events.client import Client, SyncClient
 from vsphere_events.code import Code
 from vsphere_events.error import CallError
 from vsphere_functions.cli.commands import app
+from vsphere_functions.hosts.nats_calls import Calls
 from vsphere_functions.hosts.nats_permissions import users
 from vsphere_functions.hosts.nats_setup import setup
 from vsphere_functions.local.examples import example
@@ -125,6 +126,17 @@ def test_a_producer_that_may_not_publish_is_told_so(
     ):
         client.list_machines(example("list_machines"))
     assert raised.value.code is Code.PERMISSION_DENIED
+
+
+def test_who_may_not_read_dead_letters_is_told_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("vsphere_functions.hosts.dead_letters.Calls", partial(Calls, timeout=0.5))
+    with NatsServer(config=configuration()) as server:
+        for name, value in {"URL": server.url, "USER": "producer", "PASSWORD": "producer-secret"}.items():
+            monkeypatch.setenv(f"VSPHERE_FUNCTIONS_NATS__{name}", value)
+        monkeypatch.setenv("VSPHERE_FUNCTIONS_NATS__INBOX_PREFIX", "_INBOX_producer")
+        listed = CliRunner().invoke(app, ["dlq", "list"])
+    assert listed.exit_code == 1
+    assert 'permissions violation for publish to "$js.api.direct.get.vsphere_dead"' in listed.stderr
 
 
 def test_they_are_enough_for_dead_letters(producer: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:

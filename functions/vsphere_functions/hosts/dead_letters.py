@@ -232,7 +232,8 @@ def with_letters(settings: Settings, work: Callable[[DeadLetters], Awaitable[T]]
                     "a stream is missing, or elects its leader just now; if that lasts, run setup"
                 ) from error
             except StoreError as error:
-                raise SettingsError(f"NATS: {error}") from error
+                said = str(client.last_error)  # what is forbidden is told beside, and never answered
+                raise SettingsError(said if "permissions violation" in said else f"NATS: {error}") from error
             finally:
                 await calls.close()
 

@@ -47,7 +47,7 @@ def worker(settings: Settings, catalogue: Catalogue = CATALOGUE, undos: Catalogu
         gc.freeze()  # what is imported stays: each full collection would look through all of it
         status = asyncio.run(one.run())
     except SettingsError as error:
-        sys.stderr.write(f"vsphere-functions worker: {error}\n")
+        telemetry.log().error("the worker cannot work", reason=str(error))
         return 1
     if one.abandoned:
         # A thread that waits for a vCenter would hold the process; its lease ends by itself.

@@ -14,7 +14,8 @@ _NAMES: ContextVar[dict[str, Any]] = ContextVar("names", default={})  # noqa: B0
 
 
 def configure(level: int = logging.INFO) -> None:
-    """Send log lines to stderr as JSON, one object a line."""
+    """Send log lines to stderr as JSON, one object a line, and with them the warnings of other people's libraries."""
+    logging.basicConfig(handlers=[_Foreign()])
     structlog.configure(
         processors=[
             _named,
@@ -51,6 +52,14 @@ class _About(AbstractContextManager[None]):
 
     def __exit__(self, *_: object) -> None:
         _NAMES.reset(self._before)
+
+
+class _Foreign(logging.Handler):
+    """Takes the first line of a record of the standard library; what follows can hold request data and is left out."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        text = record.getMessage().partition("\n")[0]
+        log().log(record.levelno, text, logger=record.name, exc_info=record.exc_info and record.exc_info[1])
 
 
 def _named(_logger: Any, _method: str, event: EventDict) -> EventDict:
