@@ -18,6 +18,7 @@ from support.manifests import containers
 from vsphere_events.envelope import Mode, to_http
 from vsphere_events.subjects import Kind, event_type
 from vsphere_functions.cli.infra import facts
+from vsphere_functions.cli.worker import LEAN, TUNABLES
 from vsphere_functions.local.children import end
 from vsphere_functions.runtime.settings import Http, Worker
 
@@ -145,6 +146,7 @@ def test_the_dockerfile_agrees_with_the_code() -> None:
     given = final.pairs("ENV")
     assert given["PORT"] == str(Http().port) == str(facts.HTTP_PORT)
     assert given["TMPDIR"] == "/dev/shm", "with a read-only root, gunicorn finds no other place"
+    assert given[TUNABLES] == LEAN, "hosts over HTTP have no other heap than a worker"
     assert final.all("EXPOSE") == [f"{Http().port} {Worker().health_port}"]
     assert final.all("COPY") == [f"--from=build {facts.HOME} {facts.HOME}"]
     assert final.pairs("LABEL")["org.opencontainers.image.licenses"] == "Apache-2.0"

@@ -7,8 +7,8 @@ import typer
 
 from vsphere_functions.cli.given import load_settings
 
-_TUNABLES = "GLIBC_TUNABLES"
-_LEAN = (
+TUNABLES = "GLIBC_TUNABLES"
+LEAN = (
     "glibc.malloc.arena_max=2:glibc.malloc.tcache_count=0"
     ":glibc.malloc.mmap_threshold=131072:glibc.malloc.trim_threshold=131072"
 )
@@ -30,6 +30,6 @@ def _begin_with_a_lean_heap() -> None:
     glibc reads this when a process begins, so the process begins again; another C library does not mind. What the
     operator has set stays. The mark in the command line is there since a secure process loses the variable.
     """
-    if sys.platform == "linux" and _TUNABLES not in os.environ and _AGAIN not in sys.orig_argv:
+    if sys.platform == "linux" and TUNABLES not in os.environ and _AGAIN not in sys.orig_argv:
         command = [sys.executable, _AGAIN, *sys.orig_argv[1:]]
-        os.execve(sys.executable, command, {**os.environ, _TUNABLES: _LEAN})  # noqa: S606 - ourselves, no shell
+        os.execve(sys.executable, command, {**os.environ, TUNABLES: LEAN})  # noqa: S606 - ourselves, no shell
