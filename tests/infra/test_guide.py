@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 from typing import TYPE_CHECKING
@@ -16,15 +17,16 @@ if TYPE_CHECKING:
 
 GUIDE = (INFRA.parent / "docs" / "guides" / "deploying.md").read_text("utf-8")
 BASE = "infra/kubernetes/base"
+(OPTIONS,) = re.findall(r"^python -m vsphere_functions\.cli\.infra (.*)$", GUIDE, re.MULTILINE)
+(OVERLAY,) = re.findall(r"^```yaml\n(.*?)^```$", GUIDE, re.MULTILINE | re.DOTALL)
 
 
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
     """A folder with the manifests and the overlay of the guide."""
     assert main(["--into", str(tmp_path / "infra")]) == 0
-    (overlay,) = re.findall(r"^```yaml\n(.*?)^```$", GUIDE, re.MULTILINE | re.DOTALL)
     (tmp_path / "deploy").mkdir()
-    (tmp_path / "deploy" / "kustomization.yaml").write_text(overlay)
+    (tmp_path / "deploy" / "kustomization.yaml").write_text(OVERLAY)
     (tmp_path / "deploy" / "settings.toml").write_text("# mine\n")
     return tmp_path
 
@@ -46,12 +48,36 @@ def test_the_overlay_reaches_every_object(
     assert settings["data"]["settings.toml"] == "# mine\n"
 
 
-def test_the_options_of_the_generator_are_taken(tmp_path: Path) -> None:
-    (command,) = re.findall(r"^python -m vsphere_functions\.cli\.infra (.*)$", GUIDE, re.MULTILINE)
-    given = shlex.split(command)
-    given[given.index("--into") + 1] = str(tmp_path)
-    assert main(given) == 0
-    assert "default" not in (tmp_path / "kubernetes" / "settings" / "settings.toml").read_text()
+def rendered(folder: Path) -> Path:
+    """Do what the guide says for several vCenters."""
+    given = shlex.split(OPTIONS)
+    place = given.index("--into") + 1
+    folder /= given[place]
+    assert main([*given[:place], str(folder), *given[place + 1 :]]) == 0
+    return folder
+
+
+def test_the_overlay_of_several_vcenters_is_beside_what_is_rendered_and_stays(
+    checker: Checker, tmp_path: Path
+) -> None:
+    folder = rendered(tmp_path)
+    for name in ("`kubernetes/base`", f"`../{BASE}`", "`deploy/kubernetes/settings/settings.toml`"):
+        assert name in GUIDE
+    settings = (folder / "kubernetes" / "settings" / "settings.toml").read_text()
+    mine = {"settings.toml": settings, "kustomization.yaml": OVERLAY.replace(f"../{BASE}", "kubernetes/base")}
+    for name, text in mine.items():
+        (folder / name).write_text(text)
+    rendered(tmp_path)
+    assert {name: (folder / name).read_text() for name in mine} == mine
+    built = json.dumps(checker.build(folder))
+    assert "vsphere-functions-vcenter-west" in built
+    assert "vsphere-functions-vcenter-default" not in built
+
+
+def test_the_guide_names_the_kustomize_that_is_tested() -> None:
+    pins = (INFRA / "local" / "kustomize" / "go.mod").read_text()
+    (version,) = re.findall(r"sigs\.k8s\.io/kustomize/kustomize/v5 (v\S+)", pins)
+    assert f"kustomize {version}." in GUIDE
 
 
 def test_the_names_of_the_guide_are_there() -> None:

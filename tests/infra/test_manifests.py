@@ -67,25 +67,6 @@ def test_the_generated_files_are_fresh() -> None:
     assert main(["--check"]) == 0
 
 
-def test_a_stale_and_a_spent_file_are_named_and_mended(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["--into", str(tmp_path)]) == 0
-    stale, spent = tmp_path / "openfaas" / "stack.yaml", tmp_path / "old.yaml"
-    spent.write_text(stale.read_text())
-    stale.write_text("other")
-    (tmp_path / "mine.yaml").write_text("# by hand\n")
-    assert main(["--check", "--into", str(tmp_path)]) == 1
-    assert capsys.readouterr().err.splitlines() == [
-        "stale: infra/openfaas/stack.yaml; run make infra",
-        "stale: infra/old.yaml; run make infra",
-    ]
-    assert main(["--into", str(tmp_path)]) == 0
-    assert main(["--check", "--into", str(tmp_path)]) == 0
-    assert not spent.exists()
-    assert (tmp_path / "mine.yaml").exists()
-
-
 def test_other_vcenters_bring_their_own_consumers_secrets_and_settings(
     tmp_path: Path, checker: Checker
 ) -> None:

@@ -9,8 +9,9 @@ from vsphere_functions.cli.infra.text import STORES, documents, toml
 SECRETS = "/run/secrets"
 
 _ABOUT = """
-`docker compose -f infra/compose/compose.yaml up --build --detach`. Beside this file have to be settings.toml, with your
-addresses, and secrets/vcenter-<name>-username and -password.
+`docker compose up --build --detach` in this folder. Beside this file have to be settings.toml, with your addresses, and
+secrets/vcenter-<name>-username and -password.
+The image is built from the checkout two folders above; from elsewhere, set CHECKOUT to the path of a checkout.
 NATS is reachable by these containers only, so it has no login; it keeps its streams in the volume `nats`.
 """
 _SETTINGS_ABOUT = f"Settings of all containers; put your own addresses in.\n{STORES}"
@@ -69,7 +70,7 @@ def _service(labels: Sequence[str]) -> Value:
     ]
     return {
         "image": facts.image(),
-        "build": {"context": "../..", "dockerfile": "infra/container/Dockerfile"},
+        "build": {"context": "${CHECKOUT:-../..}", "dockerfile": "infra/container/Dockerfile"},
         "environment": {facts.CONFIG_VARIABLE: facts.CONFIG_FILE},
         "configs": [{"source": "settings", "target": facts.CONFIG_FILE}],
         "secrets": mounted,
