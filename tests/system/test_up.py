@@ -50,8 +50,9 @@ def test_the_file_has_what_a_shell_needs(running: Running) -> None:
     _, env = running
     assert {"NATS_URL", "GOVC_URL", "VSPHERE_FUNCTIONS_CONFIG", "HTTP_URL"} <= env.keys()
     assert Path(env["VSPHERE_FUNCTIONS_CONFIG"]).is_file()
-    with urllib.request.urlopen(f"{env['HTTP_URL']}/readyz", timeout=5) as response:
-        assert response.status == 200
+    for url in (env["HTTP_URL"], env["HEALTH_URL"]):
+        with urllib.request.urlopen(f"{url}/readyz", timeout=5) as response:
+            assert response.status == 200
     assert "fleet-00002" in govc(env, "ls", "/DC0/vm/fleet")
 
 
@@ -169,6 +170,16 @@ def test_a_server_that_ends_by_itself_ends_the_stack(vcsim_binary: Path, tmp_pat
         os.kill(server, signal.SIGKILL)
         assert process.wait(100) == 1
     assert "the NATS server has ended" in (tmp_path / "up.log").read_text()
+
+
+def test_a_worker_that_ends_by_itself_leaves_its_last_lines(vcsim_binary: Path, tmp_path: Path) -> None:
+    assert vcsim_binary.is_file()
+    with up(tmp_path) as (process, _):
+        (worker,) = [pid for pid in children_of(process.pid) if "worker" in words_of(pid)]
+        os.kill(worker, signal.SIGTERM)
+        assert process.wait(100) == 1
+    _, last = (tmp_path / "up.log").read_text().split("the worker has ended")
+    assert [json.loads(line)["event"] for line in last.splitlines() if line][-1] == "worker ends"
 
 
 def test_the_ports_are_those_that_were_asked_for(vcsim_binary: Path, tmp_path: Path) -> None:

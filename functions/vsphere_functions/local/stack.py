@@ -97,13 +97,14 @@ class Stack:
     @property
     def environment(self) -> dict[str, str]:
         """What shells and clients need: `nats`, `govc` and `vsphere-functions` then find the stack."""
-        router = next((server.url for server in self.servers if server.name == "router"), None)
+        urls = {server.name: server.url for server in self.servers}
+        named = {"HTTP_URL": urls.get("router"), "HEALTH_URL": urls.get("worker")}
         return {
             "NATS_URL": self.nats.url,
             **self.vcenter.govc_environment,
             "GOVC_DATACENTER": "DC0",  # there are two, and a name alone would not do
             FILE: str(self.config),
-            **({"HTTP_URL": router} if router else {}),
+            **{name: url for name, url in named.items() if url},
         }
 
     def start_worker(self) -> Server:

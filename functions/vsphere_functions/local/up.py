@@ -38,11 +38,19 @@ def up(*, env_file: Path | None, nats_port: int, vcenter_port: int, vms: int) ->
                 stack.start_router()
                 with published(stack.environment, env_file):
                     show(console, stack, env_file)
-                    console.print(f"[red]the {stack.who_ended()} has ended[/red]")
+                    _mourn(console, stack, stack.who_ended())
                     return 1
     except KeyboardInterrupt:
         console.print("stopped")
         return 0
+
+
+def _mourn(console: Console, stack: Stack, ended: str) -> None:
+    """Say who has ended, and show the last lines of its log, which goes with the stack."""
+    console.print(f"[red]the {ended} has ended[/red]")
+    for server in stack.servers:
+        if server.name == ended:
+            console.print(server.tail(), markup=False, soft_wrap=True)
 
 
 @contextmanager
