@@ -36,6 +36,8 @@ HOSTILE = [
         "a\u202eb",
         "[ds] ../x",
         "[ds] a/../b.vmdk",
+        "[ds] a/%2e%2E/b.vmdk",
+        "[ds] a%5Cb.vmdk",
         "[a] [b] c.vmdk",
         "$(reboot)",
         "`id`",

@@ -68,6 +68,7 @@ PUBLISH: dict[str, set[str]] = {
     "$KV.vsphere_operations.x": {WORKER, OPERATOR},
     "$KV.vsphere_identities.x": {WORKER},
     "$KV.vsphere_leases.x": {WORKER},
+    "$KV.other.x": set(),
     "$JS.API.DIRECT.GET.KV_vsphere_operations.$KV.vsphere_operations.x": {SETUP, WORKER, OPERATOR},
     "$JS.API.DIRECT.GET.KV_vsphere_identities.$KV.vsphere_identities.x": {SETUP, WORKER},
     "$JS.API.DIRECT.GET.KV_vsphere_leases.$KV.vsphere_leases.x": {SETUP, WORKER, OPERATOR},
@@ -223,6 +224,16 @@ def test_what_lies_on_disk_is_encrypted(folder: Path, encrypted: bool) -> None:
     assert bool(found) != encrypted
 
 
+def test_what_asks_for_no_login_or_no_tls_is_open_to_its_own_host_alone(folder: Path) -> None:
+    """The monitoring port, and the port for workers beside a leaf node."""
+    hub, leaf = ((folder / name).read_text() for name in ("server.conf", "leaf.conf"))
+    assert re.findall(r"^http: (.*)$", hub, re.MULTILINE) == ["127.0.0.1:8222"]
+    assert re.findall(r"^listen: (.*)$", leaf, re.MULTILINE) == ["127.0.0.1:4222"]
+    listening = re.findall(r"tls \{[^}]*cert_file[^}]*\}", hub)
+    assert len(listening) == 2
+    assert all('min_version: "1.2"' in one for one in listening)
+
+
 def test_machines_come_and_go_with_these_keys_and_permissions(folder: Path) -> None:
     with stack_on(server(folder), folder) as stack:
         make_and_delete(stack, folder)
@@ -236,6 +247,7 @@ def test_a_second_time_keys_stay_and_users_are_added(tmp_path: Path) -> None:
     run()
     keys = {file: file.read_text() for file in (tmp_path / "keys").iterdir()}
     assert {oct(file.stat().st_mode & 0o777) for file in keys} == {"0o600"}
+    assert oct((tmp_path / "keys").stat().st_mode & 0o777) == "0o700"
     (tmp_path / "server.conf").write_text("mine")
     run("--vcenter", "default", "--vcenter", "blue")
     assert {file: file.read_text() for file in keys} == keys
