@@ -32,3 +32,11 @@ def test_m42_only_addresses_that_others_can_reach_are_told(nics: Any, told: list
     row = {} if nics is None else {"guest.net": nics}
     found = addresses(Machine(Ref("VirtualMachine", "vm-1"), row))
     assert [(one.type, one.address) for one in found] == [("InternalIP", address) for address in told]
+
+
+def test_m11_a_name_is_shown_decoded_once() -> None:
+    """Also where absence is to be proven: a VM that cannot be read is known by its name alone."""
+    stored = {"a%2fb": "a/b", "back%5cslash": "back\\slash", "100%252f": "100%2f", "50%": "50%"}
+    assert [Machine(Ref("VirtualMachine", "vm-1"), {"name": one}).name for one in stored] == [
+        *stored.values()
+    ]
