@@ -7,6 +7,7 @@ import signal
 import socket
 import subprocess
 import sys
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -101,6 +102,10 @@ def test_an_example_is_printed_as_json(function: str) -> None:
 
 def test_an_example_is_printed_by_the_process_too() -> None:
     assert json.loads(run("example", "create_machine").stdout) == {"data": EXAMPLES["create_machine"]}
+
+
+def test_the_version_is_that_of_the_package() -> None:
+    assert run("--version").stdout == f"{version('vsphere-functions')}\n"
 
 
 def test_an_unknown_function_is_wrong_usage_and_the_known_ones_are_named() -> None:

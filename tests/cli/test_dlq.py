@@ -160,6 +160,8 @@ def test_letters_are_removed_after_a_question(dead: CloudEvent) -> None:
     for options in ((), ("--all", "1"), ("--older-than", "soon")):
         assert purge(*options)[0] == 2
     assert purge("--all")[0] == 1
+    assert "Remove 2 dead letters for good?" in dlq("purge", "--all", stdin="n\n").stderr
+    assert "Remove 1 dead letter for good?" in dlq("purge", "1", stdin="n\n").stderr
     assert purge("--all", stdin="n\n")[0] == 1
     assert len(listed()) == 2
     assert purge("--function", "create_machine", stdin="y\n") == (0, ["1 removed"])

@@ -66,7 +66,21 @@ def test_m14_a_name_of_two_templates_is_refused_with_both_paths(vcenter: Simulat
 def test_a_template_that_is_not_there_is_refused(shared_vcenter: SimulatedVCenter, given: str) -> None:
     with at(shared_vcenter) as ctx:
         refused = error_of(create, ctx, templateVM=given)
-    assert [(one.field, one.candidates) for one in refused.details] == [("providerSpec.templateVM", ())]
+    (detail,) = refused.details
+    assert detail.field == "providerSpec.templateVM"
+    assert detail.candidates == ("templates/ubuntu-24.04",)
+
+
+def test_a_template_that_is_not_where_it_is_said_is_refused_with_the_vms_that_are_there(
+    vcenter: SimulatedVCenter,
+) -> None:
+    with at(vcenter) as ctx:
+        create(ctx)
+        for given in ("demo/machines/ubuntu", "/demo/machines/"):
+            (detail,) = error_of(create, ctx, "worker-2", templateVM=given).details
+            assert detail.candidates == ("demo/machines/worker-1",)
+        (detail,) = error_of(create, ctx, "worker-2", templateVM="templates/ubuntu-22.04").details
+        assert detail.candidates == ("templates/ubuntu-24.04",)
 
 
 def test_a_name_means_templates_and_no_machine(vcenter: SimulatedVCenter) -> None:

@@ -112,7 +112,10 @@ def test_a_request_for_another_function_is_400_and_leaves_its_id_free(router: Ht
     event = request("get_machine_status", data={})
     assert "get_machine_status" in refused(router.send(event, path="/create_machine"), 400)
     assert router.call(event).data["error"]["code"] == "InvalidArgument"
-    assert "no such function" in refused(router.send(event, path="/get_dog"), 400)
+    said = refused(router.send(event, path="/get_dog"), 400)
+    assert said == "no such function: get_dog; docs/reference/functions.md lists them"
+    said = refused(router.send(event, path="/get_%3Cb%3E"), 400)
+    assert said == "no such function; docs/reference/functions.md lists them"
 
 
 @pytest.mark.parametrize("framing", ["Content-Length: 67108864", "Transfer-Encoding: chunked"])

@@ -78,7 +78,7 @@ def test_the_log_tells_of_each_failure_with_its_code_and_its_request(
         for line in lines
         if "request" in line and line["event"] != "audit"
     ]
-    about, used = "create_machine", "this source has used the id for another request"
+    about, used = "create_machine", "this source has used the id for another request; take a new id"
     assert told == [
         ("dies", "a request will be tried again", "Unavailable", "away", "info", about),
         ("dies", "a request is given up", "Unavailable", "away", "warning", about),

@@ -86,6 +86,24 @@ def test_nothing_given_is_settings_too() -> None:
     assert load(None, {}) == Settings()
 
 
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('[nats]\nurls = "x"\n', "nats.urls: unknown key; did you mean nats.url?"),
+        (
+            '[vcenters.a]\nurl = "https://vc/sdk"\nsecret = "b"\nca_fil = "x"\n[secrets.b]\ndirectory = "."\n',
+            "vcenters.a.ca_fil: unknown key; did you mean vcenters.a.ca_file?",
+        ),
+        ("[limit]\nattempts = 2\n", "limit: unknown key; did you mean limits?"),
+        ("[nats]\nelephant = 2\n", "nats.elephant: unknown key"),
+    ],
+)
+def test_the_key_that_an_unknown_one_may_mean_is_named(tmp_path: Path, text: str, said: str) -> None:
+    path = tmp_path / "wrong.toml"
+    path.write_text(text)
+    assert refused(path) == said
+
+
 def test_each_wrong_key_is_named_and_no_value_is(tmp_path: Path) -> None:
     path = tmp_path / "wrong.toml"
     path.write_text(

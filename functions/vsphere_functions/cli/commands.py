@@ -1,5 +1,7 @@
 """The commands, a file each."""
 
+from typing import Annotated
+
 import typer
 
 from vsphere_functions.cli.demo import demo
@@ -23,6 +25,28 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
+
+
+def _version(asked: bool) -> None:  # noqa: FBT001 - typer calls it so
+    if asked:
+        from importlib.metadata import version
+
+        typer.echo(version("vsphere-functions"))
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    *,
+    version: Annotated[
+        bool,
+        typer.Option("--version", help="Print the version, and end.", callback=_version, is_eager=True),
+    ] = False,
+) -> None:
+    """Take what stands before a command."""
+    del version
+
+
 for _command in COMMANDS:
     app.command()(_command)
 app.add_typer(dlq, name="dlq")

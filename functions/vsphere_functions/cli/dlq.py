@@ -90,7 +90,8 @@ def purge(
         fail("name dead letters, or choose by --function, --vcenter and --older-than, or say --all", USAGE)
     rows = _on(_rows, _choice(names or (), function, vcenter, older_than))
     if rows and not yes:
-        typer.confirm(f"Remove {len(rows)} dead letters for good?", abort=True, err=True)
+        letters = "1 dead letter" if len(rows) == 1 else f"{len(rows)} dead letters"
+        typer.confirm(f"Remove {letters} for good?", abort=True, err=True)
     typer.echo(f"{_on(_removed, rows)} removed")
 
 

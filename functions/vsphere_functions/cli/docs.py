@@ -129,6 +129,7 @@ def _commands() -> Iterator[str]:
     group: Any = typer.main.get_command(app)
     yield f"# Commands\n\n{group.help}\n"
     with typer.Context(group, info_name="vsphere-functions") as above:
+        yield from _options(group, above)
         yield from _below(group, above, "##")
 
 
@@ -143,8 +144,12 @@ def _below(group: Any, above: Any, mark: str) -> Iterator[str]:
             continue
         usage = " ".join((context.command_path, *command.collect_usage_pieces(context)))
         yield f"{mark} {title}\n\n{_plain(command.help)}\n\n```\n{usage}\n```\n"
-        if rows := [f"- `{what}`: {_plain(meaning)}" for what, meaning in _parameters(command, context)]:
-            yield "\n".join(rows) + "\n"
+        yield from _options(command, context)
+
+
+def _options(command: Any, context: Any) -> Iterator[str]:
+    if rows := [f"- `{what}`: {_plain(meaning)}" for what, meaning in _parameters(command, context)]:
+        yield "\n".join(rows) + "\n"
 
 
 def _parameters(command: Any, context: typer.Context) -> Iterator[tuple[str, str]]:

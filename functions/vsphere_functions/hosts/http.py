@@ -20,6 +20,7 @@ from vsphere_functions.hosts.http_exit import ENDING, before_exit
 from vsphere_functions.hosts.http_patience import impatient
 from vsphere_functions.hosts.http_service import Service
 from vsphere_functions.runtime import telemetry
+from vsphere_functions.runtime.dispatch import no_such
 from vsphere_functions.runtime.settings import Settings, SettingsError
 
 _READS = ("GET", "HEAD")
@@ -45,8 +46,8 @@ async def handle(request: Request, function: str | None, opened: Callable[[], Se
     if path == "/readyz":
         return await service.ready()
     function = function or path.strip("/") or None
-    if function not in {None, *FUNCTIONS}:
-        return answers.refusal(400, "no such function")  # brokers try a 404 again, for hours
+    if function and function not in FUNCTIONS:
+        return answers.refusal(400, no_such(function))  # brokers try a 404 again, for hours
     return service.leave(request.headers[_ASKING]) if asks else await service.respond(request, function)
 
 

@@ -1,6 +1,7 @@
 """From an event to a call: what is asked, of which vCenter, about what, until when."""
 
 import hashlib
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -33,6 +34,7 @@ from vsphere_functions.runtime.stores import stores_of
 from vsphere_functions.vsphere.named_disk import DiskName
 from vsphere_functions.vsphere.sessions import Credentials
 
+_NAME = re.compile(r"[a-z_]{1,40}")
 _ROLES: Mapping[str, Role] = {
     "create_machine": Role.CREATES,
     "delete_machine": Role.REMOVES,
@@ -150,8 +152,14 @@ def refused_digest(address: Address, error: CallError) -> str:
 def address_of(function: str, label: str, event: CloudEvent) -> Address:
     """Name a function of the contract; Unimplemented for any other."""
     if function not in FUNCTIONS:
-        raise CallError(Code.UNIMPLEMENTED, "no such function")
+        raise CallError(Code.UNIMPLEMENTED, no_such(function))
     return Address(FUNCTIONS[function], label, event)
+
+
+def no_such(function: str) -> str:
+    """Say that there is no such function, naming it when it looks like a name, and where those that there are stand."""
+    named = f": {function}" if _NAME.fullmatch(function) else ""
+    return f"no such function{named}; docs/reference/functions.md lists them"
 
 
 def _expiry(event: CloudEvent) -> datetime | None:

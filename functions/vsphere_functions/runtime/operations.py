@@ -149,7 +149,7 @@ def admit(record: Record | None, claim: Claim, attempts: int) -> Admission:
     if (record.source, record.id) != (claim.source, claim.id):
         return Foreign("another source has used this request token")
     if record.digest not in {None, claim.digest}:
-        return Foreign("this source has used the id for another request")
+        return Foreign("this source has used the id for another request; take a new id")
     if record.final:
         return Replay(record)
     return _again(record, claim, attempts)

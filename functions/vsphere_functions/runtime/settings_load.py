@@ -59,7 +59,11 @@ def _known(table: Mapping[str, Any], part: str) -> str:
 
 def _explain(error: ValidationError) -> Iterator[str]:
     for one in error.errors(include_url=False, include_context=False, include_input=False):
-        key = ".".join(str(part) for part in one["loc"] if part != "[key]")
+        way = [str(part) for part in one["loc"] if part != "[key]"]
+        key = ".".join(way)
         message = one["msg"].removeprefix("Value error, ")
-        words = {"extra_forbidden": "unknown key", "missing": "is required"}
+        words = {"missing": "is required"}
+        if one["type"] == "extra_forbidden":
+            meant = settings_names.key_meant(Settings, *way)
+            words["extra_forbidden"] = "unknown key" + (f"; did you mean {meant}?" if meant else "")
         yield ": ".join(filter(None, (key, words.get(one["type"], message))))

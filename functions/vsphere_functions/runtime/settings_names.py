@@ -11,7 +11,8 @@ from pydantic.fields import FieldInfo
 
 PREFIX = "VSPHERE_FUNCTIONS_"
 FILE = f"{PREFIX}CONFIG"
-_NAME = "<NAME>"
+_FREE = "<name>"
+_NAME = _FREE.upper()
 # Kubernetes gives every pod variables about the services beside it, and one of these may bear our name.
 _SERVICE = re.compile(r"(\w+_)?(SERVICE_(HOST|PORT(_\w+)?)|PORT_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)")
 _ADDRESS = re.compile(r"(tcp|udp|sctp)://")
@@ -22,7 +23,7 @@ def fields(model: type[BaseModel], under: str = "") -> Iterator[tuple[str, Field
     for name, field in model.model_fields.items():
         section, named = _section(field.annotation)
         if section:
-            yield from fields(section, f"{under}{name}.<name>." if named else f"{under}{name}.")
+            yield from fields(section, f"{under}{name}.{_FREE}." if named else f"{under}{name}.")
         else:
             yield f"{under}{name}", field
 
@@ -39,6 +40,19 @@ def wrong(model: type[BaseModel], environ: Mapping[str, str]) -> Iterator[str]:
         if name.startswith(PREFIX) and not _of_a_service(name, value) and not _means(known, name, "__"):
             meant = _means(known, name, "_+") or _near(known, name)
             yield f"{name}: there is no such setting" + (f"; did you mean {meant}?" if meant else "")
+
+
+def key_meant(model: type[BaseModel], *key: str) -> str | None:
+    """Find the key that an unknown one of a file may have meant, in the same section."""
+    *way, last = key
+    ways = [one.split(".") for one, _ in fields(model)]
+    beside = [
+        one[len(way)]
+        for one in ways
+        if len(one) > len(way) and all(part in {here, _FREE} for part, here in zip(one, way, strict=False))
+    ]
+    near = get_close_matches(last, beside, 1, 0.75)
+    return ".".join((*way, near[0])) if near else None
 
 
 def _of_a_service(name: str, value: str) -> bool:

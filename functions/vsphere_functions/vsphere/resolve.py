@@ -10,7 +10,7 @@ from vsphere_events.provider_spec import CreateSpec, ProviderSpec
 from vsphere_functions.vsphere.atlas import COMPUTES, NETWORKS, Atlas
 from vsphere_functions.vsphere.ref import Ref
 from vsphere_functions.vsphere.session import Row
-from vsphere_functions.vsphere.template import find_template
+from vsphere_functions.vsphere.template import find_template, templates_near
 from vsphere_functions.vsphere.vcenter import VCenter
 
 
@@ -61,11 +61,13 @@ class Resolved:
         if self.storage and self.storage.type == "Datastore":
             self.within_reach("datastore", self.storage)
         self.networks = self.find_networks(datacenter, spec)
-        self.template, candidates = find_template(vcenter, self.atlas, datacenter, spec.template_vm)
-        if self.template is None:
-            several = f'several templates are named "{spec.template_vm}"; give a path or a uuid'
-            reason = several if candidates else f"no VM at {spec.template_vm}"
-            self.refuse("templateVM", reason, candidates)
+        self.template, several = find_template(vcenter, self.atlas, datacenter, spec.template_vm)
+        if several:
+            reason = f'several templates are named "{spec.template_vm}"; give a path or a uuid'
+            self.refuse("templateVM", reason, several)
+        elif self.template is None:
+            near = templates_near(vcenter, self.atlas, datacenter, spec.template_vm)
+            self.refuse("templateVM", f"no VM at {spec.template_vm}", near)
 
     def refuse(self, name: str, reason: str, candidates: Iterable[str] = ()) -> None:
         """Note one violation, with up to 20 names that could be meant instead."""

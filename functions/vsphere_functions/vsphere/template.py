@@ -33,6 +33,29 @@ def find_template(
     return None, ["/".join(atlas.path(ref)) for ref in inside]
 
 
+def templates_near(vcenter: VCenter, atlas: Atlas, datacenter: Ref, given: str) -> list[str]:
+    """Return the paths of what could be meant instead: the VMs of the folder that is named, else all templates."""
+    parts = tuple(part for part in given.split("/") if part)
+    for way in filter(None, (parts, parts[:-1])):
+        for folder in atlas.called(("Folder",), datacenter, "/".join(way)):
+            if atlas.path(folder) == way and (there := _paths(vcenter, atlas, folder, inside=True)):
+                return there
+    return _paths(vcenter, atlas, datacenter, inside=False)
+
+
+def _paths(vcenter: VCenter, atlas: Atlas, below: Ref, *, inside: bool) -> list[str]:
+    """Return the paths of the VMs that lie directly `inside` a folder, or of all templates below an object."""
+    rows = vcenter.scan({"VirtualMachine": _NAMED}, below)
+    wanted = {
+        ref: row
+        for ref, row in rows.items()
+        if row.get("name") and (row.get("parent") == below if inside else row.get("config.template"))
+    }
+    for ref, row in wanted.items():
+        atlas.remember(ref, row)
+    return ["/".join(atlas.path(ref)) for ref in wanted]
+
+
 def _at_path(vcenter: VCenter, atlas: Atlas, datacenter: Ref, given: str) -> Ref | None:
     parts = (part for part in given.split("/") if part)
     path = "/".join(escape(part) for part in (*atlas.full_path(datacenter), "vm", *parts))
