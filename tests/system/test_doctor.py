@@ -220,6 +220,16 @@ def test_what_the_user_may_not_do_is_named(ready: Servers, tmp_path: Path) -> No
     assert "nats.user" in refused[0].do
 
 
+def test_a_nats_server_that_is_not_trusted_is_told_from_one_that_is_away(ready: Servers) -> None:
+    _, vcenter = ready
+    with NatsServer(config=f"tls {{ cert_file: {vcenter.ca_file}, key_file: {vcenter.key_file} }}") as server:
+        refused = bad(settings(server, vcenter))
+        trusted = bad(settings(server, vcenter, nats={"ca_file": str(vcenter.ca_file)}))
+    assert (refused[0].part, refused[0].severity) == ("nats", FAULT)
+    assert "nats.ca_file" in refused[0].do
+    assert "nats" not in {one.part for one in trusted}
+
+
 def test_everything_that_a_worker_asks_of_nats_is_asked_for(ready: Servers, tmp_path: Path) -> None:
     """A user that may do nothing is told of each."""
     users = """authorization { users = [
@@ -235,6 +245,8 @@ def test_everything_that_a_worker_asks_of_nats_is_asked_for(ready: Servers, tmp_
         f"vsphere.{one}.default.{name}.self-check" for one in ("result", "progress") for name in FUNCTIONS
     }
     wanted |= {f"$js.api.consumer.info.vsphere_requests.default-{name}" for name in FUNCTIONS}
+    wanted |= {f"$js.api.consumer.msg.next.vsphere_requests.default-{name}" for name in FUNCTIONS}
+    wanted |= {f"$js.ack.vsphere_requests.default-{name}.self-check" for name in FUNCTIONS}
     wanted |= {f"$kv.{bucket}.self-check" for bucket in Bucket}
     wanted |= {f"$js.api.direct.get.kv_{bucket}.$kv.{bucket}.self-check" for bucket in Bucket}
     wanted |= {f"$js.api.direct.get.kv_{bucket}" for bucket in (Bucket.IDENTITIES, Bucket.LEASES)}

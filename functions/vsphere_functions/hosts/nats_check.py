@@ -28,7 +28,11 @@ async def check(client: Client, calls: Calls, settings: Settings, nats: Nats) ->
     nothing here: the server reports it to the connection's error callback.
     """
     for label, function in product(settings.own_vcenters, FUNCTIONS):
+        consumer = consumer_name(label, function)
         await client.publish(progress_subject(label, function, _TOKEN), b"")
+        # No address to answer to, and a sign of life for no message: the server only looks whether they may be sent.
+        await client.publish(f"$JS.API.CONSUMER.MSG.NEXT.{REQUESTS}.{consumer}", b"")
+        await client.publish(f"$JS.ACK.{REQUESTS}.{consumer}.{_TOKEN}", b"+WPI")
     parts, findings = zip(*_questions(calls, settings.own_vcenters, nats), strict=True)
     problems: dict[str, list[str]] = {}
     for part, problem in zip(parts, await asyncio.gather(*findings), strict=True):

@@ -1,9 +1,10 @@
 """A connection to NATS as the settings describe it, kept for ever."""
 
+import asyncio
 import logging
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 from nats.aio.client import Client
@@ -13,10 +14,21 @@ from vsphere_functions.runtime.settings import PREFIX, Nats, Settings, SettingsE
 
 OnError = Callable[[Exception], Awaitable[None]]
 Notice = Callable[[], Awaitable[None]]
+_FAREWELL = 5.0
+"""Seconds for a connection to end."""
 
 
 class _Sturdy(Client):
-    """A client that survives a header block it cannot read; nats-py's own stops reading, and is deaf for good."""
+    """A client that survives a header block it cannot read, and a failed handshake.
+
+    nats-py's own stops reading at the one and is deaf for good; after the other it waits for ever for the end of a
+    stream that nobody tells of it.
+    """
+
+    async def _close(self, status: int, do_cbs: bool = True) -> None:  # noqa: FBT001, FBT002 - as nats-py calls it
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_FAREWELL):
+                await super()._close(status, do_cbs)
 
     async def _process_headers(self, headers: Any) -> dict[str, str] | None:
         try:
