@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import nats
 import pytest
+from nats.aio.client import Client
 from nats.errors import Error as NatsError
 from typer.testing import CliRunner
 
@@ -185,7 +186,11 @@ def test_nobody_connects_without_a_key_or_without_tls(hub: NatsServer, folder: P
         options["tls"] = ssl.create_default_context()
 
     async def ask() -> None:
-        await nats.connect(hub.url, **options, allow_reconnect=False, max_reconnect_attempts=0)
+        client = Client()
+        try:
+            await client.connect(hub.url, **options, allow_reconnect=False, max_reconnect_attempts=0)
+        finally:
+            await client.close()  # or what it has opened so far stays open
 
     with pytest.raises((NatsError, ssl.SSLError)):
         asyncio.run(ask())
