@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 import nats
 import pytest
-from nats.aio.client import Client
 from nats.errors import Error as NatsError
 from typer.testing import CliRunner
 
@@ -186,11 +185,7 @@ def test_nobody_connects_without_a_key_or_without_tls(hub: NatsServer, folder: P
         options["tls"] = ssl.create_default_context()
 
     async def ask() -> None:
-        client = Client()
-        try:
-            await client.connect(hub.url, **options, allow_reconnect=False, max_reconnect_attempts=0)
-        finally:
-            await client.close()  # or what it has opened so far stays open
+        await nats.connect(hub.url, **options, allow_reconnect=False, max_reconnect_attempts=0)
 
     with pytest.raises((NatsError, ssl.SSLError)):
         asyncio.run(ask())
