@@ -1,16 +1,18 @@
 """A NATS server that is not trusted: told, and asked again for as long as the caller is patient."""
 
 import asyncio
+import gc
 
 import pytest
 
-from support.jetstream import until
+from support.jetstream import LEFT, until
 from vsphere_functions.hosts.nats_connection import connect
 from vsphere_functions.local.nats_server import NatsServer
 from vsphere_functions.local.vcenter import SimulatedVCenter
 from vsphere_functions.runtime.settings import Settings, SettingsError
 
 
+@pytest.mark.filterwarnings(LEFT)
 def test_a_server_that_is_not_trusted_ends_who_is_not_patient_and_no_one_else(
     shared_vcenter: SimulatedVCenter,
 ) -> None:
@@ -33,3 +35,4 @@ def test_a_server_that_is_not_trusted_ends_who_is_not_patient_and_no_one_else(
 
     with NatsServer(config=f"tls {{ {files} }}") as server:
         asyncio.run(run(Settings.model_validate({"nats": {"url": server.url}})))
+    gc.collect()

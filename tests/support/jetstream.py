@@ -23,6 +23,9 @@ from vsphere_functions.local.nats_server import NatsServer
 from vsphere_functions.runtime.settings import Nats, Settings
 from vsphere_functions.runtime.settings import Worker as WorkerSection
 
+LEFT = "ignore::pytest.PytestUnraisableExceptionWarning"
+"""A filter for tests of refused connections: nats-py leaves them to the collector, which the test lets run."""
+
 
 def on(server: NatsServer, *, slots: int = 4, ack_wait: float = 2, **limits: Any) -> Settings:
     return settings(**limits).model_copy(

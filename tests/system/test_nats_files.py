@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import re
 import ssl
 import subprocess
@@ -14,7 +15,7 @@ import pytest
 from nats.errors import Error as NatsError
 from typer.testing import CliRunner
 
-from support.jetstream import until
+from support.jetstream import LEFT, until
 from support.nats_files import (
     LEAF,
     OPERATOR,
@@ -174,6 +175,7 @@ def test_a_user_may_what_the_design_says_and_no_more(hub: NatsServer, folder: Pa
     }
 
 
+@pytest.mark.filterwarnings(LEFT)
 @pytest.mark.parametrize("lacking", ["key", "tls", "trust"])
 def test_nobody_connects_without_a_key_or_without_tls(hub: NatsServer, folder: Path, lacking: str) -> None:
     options = as_user(folder, WORKER)
@@ -189,6 +191,7 @@ def test_nobody_connects_without_a_key_or_without_tls(hub: NatsServer, folder: P
 
     with pytest.raises((NatsError, ssl.SSLError)):
         asyncio.run(ask())
+    gc.collect()
 
 
 def test_the_end_of_a_connection_over_tls_is_no_line_of_a_log(
