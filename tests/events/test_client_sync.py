@@ -1,5 +1,6 @@
 """The client for plain scripts: a thread of its own, gone with the `with`, whatever happens inside."""
 
+import asyncio
 import os
 import signal
 import socket
@@ -9,6 +10,7 @@ import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from typing import Any
 
 import pytest
 from nats.aio.client import Client as Connection
@@ -124,6 +126,32 @@ def test_whoever_waits_while_another_closes_is_told_so(nats_server: NatsServer) 
         with pytest.raises(CallError) as raised:
             waiting.result(10)
         assert raised.value.code is Code.CANCELED
+
+
+def test_a_call_that_is_taken_in_the_loop_s_last_turn_is_told_so() -> None:
+    """Its task is ended before its first step, where nothing of it can catch that."""
+    busy, free = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        busy.set()
+        free.wait(60)
+
+    with ThreadPoolExecutor(2) as threads:
+        loop = Loop().__enter__()
+        turn: Any = loop._loop
+        turn.call_soon_threadsafe(hold)
+        assert busy.wait(60)
+        waiting = threads.submit(loop.run, asyncio.sleep, 0)
+        while len(turn._ready) < 1:
+            pass
+        closing = threads.submit(loop.__exit__)
+        while len(turn._ready) < 2:
+            pass
+        free.set()
+        closing.result(60)
+        with pytest.raises(CallError) as raised:
+            waiting.result(60)
+    assert raised.value.code is Code.CANCELED
 
 
 def test_a_client_that_is_closed_says_so_and_may_be_opened_again(nats_server: NatsServer) -> None:
