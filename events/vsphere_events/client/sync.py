@@ -77,9 +77,8 @@ class Loop:
     def _begin(self, answer: Future[T], work: Callable[[], Awaitable[T]]) -> None:
         """Call and await; done here, since an interrupt of the caller would leave a coroutine unawaited."""
         task = self._loop.create_task(_settle(answer, work))
-        task.add_done_callback(
-            lambda _: answer.cancel()
-        )  # one that is ended before its first step settles nothing
+        # A task that is ended before its first step settles nothing.
+        task.add_done_callback(lambda _: answer.cancel())
         answer.add_done_callback(lambda _: self._loop.call_soon_threadsafe(task.cancel))
 
     def _turn(self) -> None:
