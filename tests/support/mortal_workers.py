@@ -9,16 +9,17 @@ that none dies of another's.
 import ctypes
 import os
 import signal
-import subprocess
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
 from support.stacks import start_python
 from vsphere_functions.hosts.jetstream import worker
+from vsphere_functions.local import children
 from vsphere_functions.local.stack import Stack
 from vsphere_functions.runtime.catalogue import CATALOGUE, UNDO
 from vsphere_functions.runtime.settings_load import load
@@ -55,9 +56,15 @@ def _die(about: str, when: str) -> None:
         os.kill(os.getpid(), signal.SIGKILL)
 
 
-def start_mortal(stack: Stack, deaths: Path, count: int) -> subprocess.Popen[str]:
-    """Start as many; they end with the process that is returned."""
-    return start_python(stack, "support.mortal_workers", DEATHS=str(deaths), WORKERS=str(count))
+@contextmanager
+def mortal_stack(deaths: Path, count: int, **sections: Any) -> Iterator[Stack]:
+    """A stack with as many workers."""
+    with Stack(sections=sections) as stack:
+        workers = start_python(stack, "support.mortal_workers", DEATHS=str(deaths), WORKERS=str(count))
+        try:
+            yield stack
+        finally:
+            children.end(workers)
 
 
 def _born() -> int:

@@ -9,12 +9,11 @@ import pytest
 
 from support.jetstream import Producer, until
 from support.machines import SPEC, TAGS, vms
-from support.mortal_workers import start_mortal
+from support.mortal_workers import mortal_stack
 from support.soap import Soap
 from support.stacks import data_of, messages_on, producing
 from vsphere_events.client import request_event
 from vsphere_events.cloud_event import CloudEvent
-from vsphere_functions.local import children
 from vsphere_functions.local.stack import Stack
 
 STEPS_OF_CREATE = 8
@@ -30,12 +29,8 @@ def deaths(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def stack(vcsim_binary: object, deaths: Path) -> Iterator[Stack]:
     assert vcsim_binary
-    with Stack(sections=SECTIONS) as one:
-        workers = start_mortal(one, deaths, 2)
-        try:
-            yield one
-        finally:
-            children.end(workers)
+    with mortal_stack(deaths, 2, **SECTIONS) as one:
+        yield one
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ import pytest
 from support import machines
 from support.jetstream import Producer
 from support.machines import TAGS
-from support.mortal_workers import start_mortal
+from support.mortal_workers import mortal_stack
 from support.stacks import data_of, messages_on, producing
 from support.volumes import (
     INSTALLATION,
@@ -29,7 +29,6 @@ from support.volumes import (
 from vsphere_events.client import request_event
 from vsphere_events.cloud_event import CloudEvent
 from vsphere_functions.context import Context
-from vsphere_functions.local import children
 from vsphere_functions.local.stack import Stack
 
 SECTIONS: dict[str, dict[str, Any]] = {
@@ -68,12 +67,8 @@ def deaths(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def stack(vcsim_binary: object, deaths: Path) -> Iterator[Stack]:
     assert vcsim_binary
-    with Stack(sections=SECTIONS) as one:
-        workers = start_mortal(one, deaths, 3)
-        try:
-            yield one
-        finally:
-            children.end(workers)
+    with mortal_stack(deaths, 3, **SECTIONS) as one:
+        yield one
 
 
 @pytest.fixture

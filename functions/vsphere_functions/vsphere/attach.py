@@ -21,7 +21,7 @@ from vsphere_functions.vsphere.named_disk import (
     refuse_missing,
 )
 from vsphere_functions.vsphere.reconfigure import additions, reconfigure_spec, removals
-from vsphere_functions.vsphere.settle import at_work, settle, settled
+from vsphere_functions.vsphere.settle import at_work, settle, settle_machine
 from vsphere_functions.vsphere.slots import room
 from vsphere_functions.vsphere.state import State
 from vsphere_functions.vsphere.stores import Stores
@@ -110,7 +110,7 @@ def detach(vcenter: VCenter, stores: Stores, machine: Machine, name: DiskName, s
 
     FailedPrecondition for a disk that the machine was born with, or that a snapshot holds.
     """
-    yield from settled(vcenter, machine, state, at_work(vcenter))  # all machines are read after it
+    yield from settle_machine(vcenter, machine, state, at_work(vcenter))
     sight = Sight.of(vcenter, stores, machine, [name])
     ((disk, there),) = sight.disks
     if not there:

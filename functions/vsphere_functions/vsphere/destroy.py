@@ -18,7 +18,7 @@ from vsphere_functions.vsphere.power import power_off
 from vsphere_functions.vsphere.reconfigure import reconfigure_spec, removals
 from vsphere_functions.vsphere.ref import Ref
 from vsphere_functions.vsphere.session import Row
-from vsphere_functions.vsphere.settle import settled
+from vsphere_functions.vsphere.settle import at_work, settle_machine
 from vsphere_functions.vsphere.state import State
 from vsphere_functions.vsphere.stores import PLACES, Stores, around
 from vsphere_functions.vsphere.vcenter import VCenter
@@ -48,9 +48,12 @@ def remove(
     """Power the machine off, detach what has to outlive it, and destroy it; the state tells what was detached.
 
     A disk that is still being attached would go down with it: that is waited for. `seen` is what vCenter was at
-    before the machine was read, if the caller has looked.
+    before the machine was read, if the caller has looked; else it is read anew.
     """
-    machine = yield from settled(vcenter, machine, state, seen)
+    tasks = at_work(vcenter) if seen is None else seen
+    changed = yield from settle_machine(vcenter, machine, state, tasks)
+    if changed or seen is None:
+        machine = next(iter(read_machines(vcenter, [machine.ref])), machine)
     refuse_question(machine)
     yield from power_off(vcenter, machine, state)
     state = yield from detach(vcenter, stores, machine, state)

@@ -148,12 +148,12 @@ class Session:
         return self._attempt(work, repeatable=True, doing="inventory scan")
 
     def tasks(self, paths: Sequence[str]) -> dict[Ref, Row]:
-        """Read properties of all tasks that run or are queued, and of those that ended lately, in one call."""
+        """Read properties of all tasks that run or are queued, and of those that ended lately, in one call.
+
+        The list itself is asked for: who may not see it would be told of no task.
+        """
         manager: Ref = self.content["taskManager"]
-        wanted = {
-            manager.type: ("recentTask",),
-            "Task": paths,
-        }  # or who may not see the list is told of no task
+        wanted = {manager.type: ("recentTask",), "Task": paths}
 
         def work(login: Login) -> dict[Ref, Row]:
             rows = self._collect(

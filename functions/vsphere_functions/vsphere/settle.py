@@ -40,20 +40,12 @@ def settle(vcenter: VCenter, state: State) -> Steps[None]:
             yield from awaited(vcenter, state.phase, task, state, "waiting until a disk is moved")
 
 
-def settled(
-    vcenter: VCenter, machine: Machine, state: State, seen: Mapping[Ref, Row] | None = None
-) -> Steps[Machine]:
-    """Wait for the reconfigures of one machine, and return it as they have left it.
-
-    `seen` is what was at work before the machine was read: when none of it is the machine's, that is how it stands.
-    """
-    tasks = _of_vms(at_work(vcenter) if seen is None else seen)
-    own = [task for task, vm in tasks.items() if vm == machine.ref]
+def settle_machine(vcenter: VCenter, machine: Machine, state: State, tasks: Mapping[Ref, Row]) -> Steps[bool]:
+    """Wait for the reconfigures of one machine among tasks; whether there was one, so that it stands otherwise now."""
+    own = [task for task, vm in _of_vms(tasks).items() if vm == machine.ref]
     for task in own:
         yield from _end(vcenter, state, task, machine)
-    if seen is not None and not own:
-        return machine
-    return next(iter(read_machines(vcenter, [machine.ref])), machine)
+    return bool(own)
 
 
 def _end(vcenter: VCenter, state: State, task: Ref, machine: Machine) -> Steps[None]:

@@ -1,7 +1,5 @@
 """Take back what a canceled create has made: its own machine and no other."""
 
-from collections.abc import Iterator
-
 from vsphere_events.code import Code
 from vsphere_events.error import CallError
 from vsphere_functions.steps import Steps
@@ -9,9 +7,10 @@ from vsphere_functions.vsphere.destroy import remove
 from vsphere_functions.vsphere.find import reachable
 from vsphere_functions.vsphere.follow import awaited
 from vsphere_functions.vsphere.inventory import every_vm
-from vsphere_functions.vsphere.machine import Machine, listed, read_machines
+from vsphere_functions.vsphere.machine import Machine, read_machines
 from vsphere_functions.vsphere.place import look
 from vsphere_functions.vsphere.ref import Ref
+from vsphere_functions.vsphere.settle import at_work
 from vsphere_functions.vsphere.state import State
 from vsphere_functions.vsphere.vcenter import VCenter
 from vsphere_functions.vsphere.wanted import Wanted
@@ -27,7 +26,7 @@ def undo_machine(vcenter: VCenter, want: Wanted) -> Steps[None]:
     if state.phase == "clone" and state.task:
         yield from _wait(vcenter, state, [Ref("Task", state.task)])
     made = _made(vcenter, want)
-    if not made:  # asked for and never recorded: then the template still knows of it
+    if not made:  # asked for and never recorded: then vCenter still works on it
         yield from _wait(vcenter, state, _tasks_of_the_template(vcenter, want))
         made = _made(vcenter, want)
     for machine in read_machines(vcenter, made):
@@ -59,11 +58,4 @@ def _wait(vcenter: VCenter, state: State, tasks: list[Ref]) -> Steps[None]:
 
 def _tasks_of_the_template(vcenter: VCenter, want: Wanted) -> list[Ref]:
     template = look(vcenter, want)[0].template
-    rows = vcenter.read([template], {"VirtualMachine": ("recentTask",)}) if template else {}
-    recent = [ref for row in rows.values() for ref in listed(row.get("recentTask"))]
-    tasks = vcenter.read(recent, {"Task": ("info.state",)}) if recent else {}
-    return list(_running(tasks))
-
-
-def _running(tasks: dict[Ref, dict[str, object]]) -> Iterator[Ref]:
-    return (ref for ref, row in tasks.items() if row.get("info.state") in {"queued", "running"})
+    return [task for task, row in at_work(vcenter).items() if template and row.get("info.entity") == template]
